@@ -5,15 +5,14 @@
 //
 //   node tools/model/benchmarks.mjs --sts stsb-en-test.csv --cranfield cranfield-trec-dataset [--model web/model]
 
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { parse } from 'csv-parse/sync';
 import { load } from 'heed';
 import { evaluateEmbeddingSimilarity, evaluateInformationRetrieval } from 'heed/evaluation';
 import { ensureCheckpoint } from '../checkpoints.mjs';
 import { PlainError, root, runMain } from '../console.mjs';
 import { readCranfield } from './cranfield.mjs';
+import { readSts } from './measures.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -22,9 +21,6 @@ const { values: options } = parseArgs({
     model: { type: 'string', default: join(root, 'web/model') },
   },
 });
-
-/** Pairs of sentences with their similarity, 0 to 5. */
-const readSts = (file) => parse(readFileSync(file, 'utf8')).map(([a, b, score]) => ({ a, b, score: Number(score) }));
 
 await runMain(async () => {
   if (!options.sts && !options.cranfield) throw new PlainError('Give --sts, --cranfield or both.');

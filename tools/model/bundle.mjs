@@ -2,7 +2,9 @@
 // Makes the bundled model and its dictionary: web/model/ without its documents. Needs the network the first time, for pinned
 // packages, which stay in build/. The files depend on nothing else: a second run writes the same bytes.
 //
-//   node tools/model/bundle.mjs [--out web/model] [--rows 19700] [--tables int3] [--part model|dictionary]
+//   node tools/model/bundle.mjs [--out web/model] [--rows 19700] [--tables int3] [--bits FILE] [--part model|dictionary]
+//
+// --bits: a JSON file of curve.mjs, with the bits of each matrix and of the word vectors by their names; without it, matrices have 3.
 //
 // all-MiniLM-L6-v2 as published -> heed's `prune`: the most common entries of the vocabulary, 256 positions -> heed's `quantize`:
 // 3 bits, with error feedback for sentences of WordNet. The dictionary's vectors are those of the model as published.
@@ -14,20 +16,7 @@ import { load } from 'heed';
 import { ensureCheckpoint } from '../checkpoints.mjs';
 import { root, runMain, say, timed } from '../console.mjs';
 import { makeDictionary } from './dictionary.mjs';
-import { ADJECTIVES, PLAIN, PRONOUNS, SENSES } from './sentences.mjs';
-import { wordnet } from './sources.mjs';
-import { commonTokens } from './vocabulary.mjs';
-
-/** The files of the published folder that are kept. */
-const FILES = [
-  'config.json',
-  'model.safetensors',
-  'tokenizer.json',
-  'tokenizer_config.json',
-  'modules.json',
-  'sentence_bert_config.json',
-  '1_Pooling/config.json',
-];
+import { calibrationTexts, prunedFolder } from './recipe.mjs';
 
 /** Settings of these files without effect on results. Without them, a page loads no table of such settings. */
 const UNUSED = {
@@ -44,49 +33,23 @@ function withSettings(bytes, unused, added = {}) {
   return new TextEncoder().encode(JSON.stringify({ ...Object.fromEntries(settings), ...added }, null, 2));
 }
 
-const POSITIONS = 256;
-/** The number of WordNet's synsets whose texts calibrate the matrices. */
-const CALIBRATION = 400;
-
 const { values: options } = parseArgs({
   options: {
     out: { type: 'string', default: join(root, 'web/model') },
     rows: { type: 'string', default: '19700' },
     tables: { type: 'string', default: 'int3' },
+    bits: { type: 'string' },
     part: { type: 'string' },
   },
 });
 
-/** Definitions, examples and short paragraphs of these, from all of WordNet. */
-async function calibrationTexts() {
-  const all = await wordnet();
-  const step = all.length / CALIBRATION;
-  const some = Array.from({ length: CALIBRATION }, (_, i) => all[Math.floor((i + 0.5) * step)]);
-  const texts = some.map(({ gloss, examples }, i) =>
-    i % 2 === 0 && examples.length > 0 ? examples.join('. ') : gloss,
-  );
-  const paragraphs = texts.flatMap((_, i) => (i % 20 === 0 ? [`${texts.slice(i, i + 4).join('. ')}.`] : []));
-  return [...texts, ...paragraphs];
-}
-
 async function makeModel(heed, published) {
-  const { vocab } = JSON.parse(readFileSync(join(published, 'tokenizer.json'), 'utf8')).model;
-  const vocabulary = Object.keys(vocab).sort((a, b) => vocab[a] - vocab[b]);
-  const keep = [
-    ...PLAIN,
-    ...[...ADJECTIVES, ...PRONOUNS].map(({ sentence }) => sentence),
-    ...SENSES.flatMap(({ senses }) => senses.flatMap(({ sentences }) => sentences)),
-  ];
-  const pruned = await heed.prune(published, {
-    keep,
-    tokens: await commonTokens(published, vocabulary, Number(options.rows)),
-    positions: POSITIONS,
-  });
+  const pruned = await prunedFolder(heed, published, Number(options.rows));
   say(`${pruned.report.rows.after} of ${pruned.report.rows.before} entries of the vocabulary`);
-  const folder = Object.fromEntries(FILES.map((path) => [path, pruned.files[path]]));
-  const { files, report } = await heed.quantize(folder, {
-    tables: options.tables,
-    matrices: 'int3',
+  const bits = options.bits && JSON.parse(readFileSync(options.bits, 'utf8'));
+  const { files, report } = await heed.quantize(pruned.files, {
+    tables: bits ? `int${bits['embeddings.word_embeddings.weight']}` : options.tables,
+    matrices: bits ? (name) => `int${bits[name]}` : 'int3',
     texts: await calibrationTexts(),
   });
   say(`${report.bytesAfter} bytes; cosines on the texts that calibrate: ${JSON.stringify(report.loss)}`);

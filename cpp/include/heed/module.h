@@ -36,8 +36,8 @@ struct InitialValue {
 
 /// A format of rows of integers with one scale per row: signed bytes, value = scale * integer; the same for rows that
 /// are rotated without signs (kHadamardInt8, in folders of earlier builds) or with signs (kRotatedInt8), see
-/// gemm/rotation.h; 3 or 4 bits per weight, see core/coded_rows.h (kInt4) and core/trellis.h.
-enum class RowCode { kNone, kInt8, kHadamardInt8, kRotatedInt8, kInt4, kTrellis3, kTrellis4 };
+/// gemm/rotation.h; 2 to 4 bits per weight, see core/coded_rows.h (kInt4) and core/trellis.h.
+enum class RowCode { kNone, kInt8, kHadamardInt8, kRotatedInt8, kInt4, kTrellis2, kTrellis3, kTrellis4 };
 
 /// Consecutive rows in such a format. Each row can be decoded by itself.
 struct CodedRows {

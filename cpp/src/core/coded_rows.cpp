@@ -44,18 +44,27 @@ std::optional<Rotation> rotationOf(RowCode code) {
   }
 }
 
+int trellisBits(RowCode code) {
+  switch (code) {
+    case RowCode::kTrellis2:
+      return 2;
+    case RowCode::kTrellis3:
+      return 3;
+    case RowCode::kTrellis4:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
 Index codedRowBytes(RowCode code, Index width) {
   switch (code) {
     case RowCode::kInt8:
     case RowCode::kHadamardInt8:
     case RowCode::kRotatedInt8:
       return width;
-    case RowCode::kTrellis3:
-      return trellisRowBytes(3, width);
-    case RowCode::kTrellis4:
-      return trellisRowBytes(4, width);
     default:
-      return int4RowBytes(width);
+      return code == RowCode::kInt4 ? int4RowBytes(width) : trellisRowBytes(trellisBits(code), width);
   }
 }
 
@@ -66,7 +75,7 @@ void CodedRows::decode(Index row, float* out) const {
     for (Index k = 0; k < width; ++k) out[k] = scales[row] * static_cast<float>(static_cast<int8_t>(from[k]));
     return rotateBack(out, width, *rotation, out);
   }
-  decodeTrellis(from, code == RowCode::kTrellis3 ? 3 : 4, width, scales[row], column_scales, nullptr, out);
+  decodeTrellis(from, trellisBits(code), width, scales[row], column_scales, nullptr, out);
 }
 
 CodedRows CodedRows::from(Index row) const {
@@ -93,7 +102,7 @@ CodedTable::CodedTable(RowCode code, Index rows, Index width) : code_(code), row
 }
 
 void CodedTable::write(Index, Index, const float*) {
-  throwInvalid(ErrorCode::kUnsupported, "weight", "rows of 3 or 4 bits, as config.json says", "rows of another type");
+  throwInvalid(ErrorCode::kUnsupported, "weight", "rows of 2 to 4 bits, as config.json says", "rows of another type");
 }
 
 void CodedTable::writeCoded(Index first, Index count, const CodedRows& rows, float*) {

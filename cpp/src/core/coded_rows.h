@@ -27,6 +27,9 @@ void decodeInt4(const uint8_t* row, float scale, Index width, float* out);
 /// The rotation of rows of int8 (gemm/rotation.h); nothing for other codes.
 std::optional<Rotation> rotationOf(RowCode code);
 
+/// The bits per weight of a trellis code; 0 for other codes.
+int trellisBits(RowCode code);
+
 /// The number of bytes of a row.
 Index codedRowBytes(RowCode code, Index width);
 

@@ -36,8 +36,7 @@ struct Format {
     if (code != RowCode::kNone) return codedRowBytes(code, width);
     return int64_t{width} * (kind == Kind::kFloat ? 4 : 2);
   }
-  bool hasColumnScales() const { return code == RowCode::kTrellis3 || code == RowCode::kTrellis4; }
-  int bits() const { return code == RowCode::kTrellis3 ? 3 : 4; }
+  bool hasColumnScales() const { return trellisBits(code) != 0; }
 };
 
 Format formatNamed(std::string_view type) {
@@ -50,8 +49,10 @@ Format formatNamed(std::string_view type) {
       {"Hadamard I8", {kCoded, RowCode::kHadamardInt8}},
       {"rotated I8", {kCoded, RowCode::kRotatedInt8}},
       {"int4", {kCoded, RowCode::kInt4}},
+      {"trellis2", {kCoded, RowCode::kTrellis2}},
       {"trellis3", {kCoded, RowCode::kTrellis3}},
       {"trellis4", {kCoded, RowCode::kTrellis4}},
+      {"trellis2columns", {kColumns, RowCode::kTrellis2}},
       {"trellis3columns", {kColumns, RowCode::kTrellis3}},
       {"trellis4columns", {kColumns, RowCode::kTrellis4}},
   };
@@ -94,6 +95,7 @@ struct Scales {
 
 RowCode rowCodeNamed(std::string_view name) {
   if (name == "int4") return RowCode::kInt4;
+  if (name == "trellis2") return RowCode::kTrellis2;
   if (name == "trellis3") return RowCode::kTrellis3;
   return name == "trellis4" ? RowCode::kTrellis4 : RowCode::kNone;
 }
@@ -141,7 +143,7 @@ void writeEncodedRows(const Parameter& parameter, int64_t first, const EncodedRo
         continue;
       case kColumns:
         for (Index r = 0; r < size; ++r) {
-          decodeTrellis(bytes + r * row_bytes, format.bits(), width, scales.rows[row + r], scales.columns, states,
+          decodeTrellis(bytes + r * row_bytes, trellisBits(format.code), width, scales.rows[row + r], scales.columns, states,
                         wide + r * width);
         }
         scales.placeOutliers(row, size, width, wide);

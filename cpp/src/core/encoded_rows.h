@@ -17,10 +17,11 @@ namespace heed {
 ///   F32, F16, BF16             little-endian floats
 ///   I8, rotated I8,            with one scale per row; see RowCode
 ///   Hadamard I8
-///   int4, trellis3, trellis4   coded rows with one scale per row; for trellis3 and trellis4, one per column follows.
-///                              See core/coded_rows.h and core/trellis.h
-///   trellis3columns,           the same, with sequences along the columns that begin with the first row. The scales
-///   trellis4columns            are followed by outliers: row, column and value of each weight that is stored as it is
+///   int4, trellis2, trellis3,  coded rows with one scale per row; for trellises, one per column follows. See
+///   trellis4                   core/coded_rows.h and core/trellis.h
+///   trellis2columns,           the same, with sequences along the columns that begin with the first row. The scales
+///   trellis3columns,           are followed by outliers: row, column and value of each weight that is stored as it is
+///   trellis4columns
 struct EncodedRows {
   std::string_view type;
   int64_t bytes;                  ///< their number; in 64 bits, because files may be larger than memory
@@ -35,7 +36,7 @@ struct EncodedRows {
 /// kUnsupported for a type that the parameter cannot store.
 void writeEncodedRows(const Parameter& parameter, int64_t first, const EncodedRows& rows, Arena& arena);
 
-/// "int4", "trellis3" or "trellis4"; kNone for other names.
+/// "int4", "trellis2", "trellis3" or "trellis4"; kNone for other names.
 RowCode rowCodeNamed(std::string_view name);
 
 }  // namespace heed

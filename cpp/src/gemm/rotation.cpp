@@ -62,8 +62,19 @@ constexpr bool isNegative(StageSigns signs, int half, int j) {
   }
 }
 
-/// log2(R) stages of the transform of the values i + j * stride, for i in [begin, end).
-template <int R, StageSigns kSigns, class Visitor>
+/// The signs and the transform of the four values of a vector. Signs change before values are added, so that nothing is
+/// multiplied.
+v128_t mixLanes(v128_t x) {
+  constexpr auto kMinus = static_cast<int32_t>(0x80000000);
+  const v128_t third = wasm_i32x4_make(0, 0, kMinus, 0), second = wasm_i32x4_make(0, kMinus, 0, 0),
+               odd = wasm_i32x4_make(0, kMinus, 0, kMinus);
+  // x0 + x2, x1 - x3, x0 - x2, x1 + x3
+  const v128_t y = wasm_f32x4_add(wasm_v128_xor(x, third), wasm_v128_xor(wasm_i32x4_shuffle(x, x, 2, 3, 0, 1), second));
+  return wasm_f32x4_add(wasm_v128_xor(y, odd), wasm_i32x4_shuffle(y, y, 1, 0, 3, 2));
+}
+
+/// log2(R) stages of the transform of the values i + j * stride, for i in [begin, end). `kIsLast`: then mixes lanes.
+template <int R, StageSigns kSigns, bool kIsLast = false, class Visitor>
 void runStages(const float* x, Index begin, Index end, Index stride, float* to, Visitor& visitor) {
   for (Index i = begin; i < end; i += 4) {
     v128_t values[R];
@@ -80,6 +91,10 @@ void runStages(const float* x, Index begin, Index end, Index stride, float* to, 
         values[j + half] = is_negative ? sum : difference;
       }
     }
+    if constexpr (kIsLast) {
+      HEED_UNROLL
+      for (int j = 0; j < R; ++j) values[j] = mixLanes(values[j]);
+    }
     visitor.add(values);
     HEED_UNROLL
     for (int j = 0; j < R; ++j) simd::store(to + i + j * stride, values[j]);
@@ -87,35 +102,35 @@ void runStages(const float* x, Index begin, Index end, Index stride, float* to, 
 }
 
 /// The same in each segment of `length` values: the stages with the strides length/2 to length/R.
-template <int R, StageSigns kSigns, class Visitor>
+template <int R, StageSigns kSigns, bool kIsLast, class Visitor>
 void transformSegments(const float* x, Index depth, Index length, float* to, Visitor& visitor) {
   const Index stride = length / R;
   for (Index begin = 0; begin < depth; begin += length)
-    runStages<R, kSigns>(x, begin, begin + stride, stride, to, visitor);
+    runStages<R, kSigns, kIsLast>(x, begin, begin + stride, stride, to, visitor);
 }
 
-/// Signs and all stages, up to three at once, which the vector registers can hold; the visitor receives the results.
+/// Signs and the whole transform, up to three stages at once, which the vector registers can hold; the visitor receives the results.
 /// For B > 1.
 void transformWithSigns(const float* x, Index depth, float* to, RangeVisitor& visitor) {
   static_assert(kMaxRotationBlock == 64);
   using enum StageSigns;
   const Index block = rotationBlock(depth), stride = depth / 8, middle = stride / 2;
-  if (block == 2) return transformSegments<2, kNone>(x, depth, depth, to, visitor);
-  if (block == 4) return transformSegments<4, kFirst>(x, depth, depth, to, visitor);
-  if (block == 8) return transformSegments<8, kFirst>(x, depth, depth, to, visitor);
+  if (block == 2) return transformSegments<2, kNone, true>(x, depth, depth, to, visitor);
+  if (block == 4) return transformSegments<4, kFirst, true>(x, depth, depth, to, visitor);
+  if (block == 8) return transformSegments<8, kFirst, true>(x, depth, depth, to, visitor);
   const NoVisitor none;
   runStages<8, kFirst>(x, 0, middle, stride, to, none);
   runStages<8, kFirstUpper>(x, middle, stride, stride, to, none);
-  if (block == 16) return transformSegments<2, kNone>(to, depth, stride, to, visitor);
-  if (block == 32) return transformSegments<4, kNone>(to, depth, stride, to, visitor);
-  transformSegments<8, kSecond>(to, depth, stride, to, visitor);
+  if (block == 16) return transformSegments<2, kNone, true>(to, depth, stride, to, visitor);
+  if (block == 32) return transformSegments<4, kNone, true>(to, depth, stride, to, visitor);
+  transformSegments<8, kSecond, true>(to, depth, stride, to, visitor);
 }
 
 /// All stages, one at a time: only for rows of files, and for activations where such rows have no signs.
 void transformWithoutSigns(const float* x, Index depth, float* to) {
   const NoVisitor none;
   for (Index block = rotationBlock(depth), length = depth; block > 1; block /= 2, length /= 2, x = to)
-    transformSegments<2, StageSigns::kNone>(x, depth, length, to, none);
+    transformSegments<2, StageSigns::kNone, false>(x, depth, length, to, none);
 }
 
 /// Whether the sign of the value at place j of a block of B = 2^bits values is -1.
@@ -141,7 +156,7 @@ RotatedRange rotateWithRange(const float* x, Index depth, float* to) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   RangeVisitor range{simd::splat(kInfinity), simd::splat(-kInfinity)};
   transformWithSigns(x, depth, to, range);
-  // The first values are sums of their whole blocks, up to signs, and are infinite or NaN if any value of the block is.
+  // The first values are sums that all values are part of, up to signs, and are infinite or NaN if any of these is.
   v128_t not_finite = simd::splat(0);
   for (Index k = 0; k < depth / rotationBlock(depth); k += 4) {
     const v128_t sums = simd::load(to + k);
@@ -152,14 +167,23 @@ RotatedRange rotateWithRange(const float* x, Index depth, float* to) {
 }
 
 void rotateWeights(const float* x, Index depth, Rotation rotation, float* to) {
-  const float factor = rotation == Rotation::kNone ? 1 : 1 / static_cast<float>(rotationBlock(depth));
+  const Index block = rotation == Rotation::kNone ? 1 : rotationBlock(depth);
+  const Index size = rotation == Rotation::kWithSigns && block > 1 ? 4 * block : block;
+  const float factor = 1 / static_cast<float>(size);
   for (Index k = 0; k < depth; ++k) to[k] = factor * x[k];  // first, so that sums do not overflow
   rotate(to, depth, rotation, to);
 }
 
 void rotateBack(const float* x, Index depth, Rotation rotation, float* to) {
   rotate(x, depth, rotation == Rotation::kWithSigns ? Rotation::kWithoutSigns : rotation, to);
-  if (rotation != Rotation::kWithSigns) return;
+  if (rotation != Rotation::kWithSigns || rotationBlock(depth) == 1) return;
+  for (Index k = 0; k < depth; k += 4) {
+    const float a = to[k] + to[k + 2], b = to[k + 1] + to[k + 3], c = to[k] - to[k + 2], d = to[k + 1] - to[k + 3];
+    to[k] = a + b;
+    to[k + 1] = a - b;
+    to[k + 2] = c + d;
+    to[k + 3] = d - c;  // the sign of the fourth value
+  }
   const Index block = rotationBlock(depth), apart = depth / block;
   const int bits = std::countr_zero(static_cast<unsigned>(block));
   for (Index j = 0; j < block; ++j, to += apart) {

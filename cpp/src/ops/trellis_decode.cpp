@@ -31,8 +31,12 @@ v128_t statesAlong(v128_t before, v128_t numbers, int bits) {
   v128_t states = wasm_v128_or(numbers, wasm_i16x8_shl(shifted<1>(before, numbers), bits));
   states = wasm_v128_or(states, wasm_i16x8_shl(shifted<2>(before, numbers), 2 * bits));
   states = wasm_v128_or(states, wasm_i16x8_shl(shifted<3>(before, numbers), 3 * bits));
-  // Numbers of 4 bits have left the state; a shift by 16 would be one by 0.
-  return bits == 3 ? wasm_v128_or(states, wasm_i16x8_shl(shifted<4>(before, numbers), 12)) : states;
+  // Earlier numbers of 4 bits have left the state; a shift by 16 would be one by 0.
+  if (bits == 4) return states;
+  states = wasm_v128_or(states, wasm_i16x8_shl(shifted<4>(before, numbers), 4 * bits));
+  if (bits == 3) return states;
+  states = wasm_v128_or(states, wasm_i16x8_shl(shifted<5>(before, numbers), 10));
+  return wasm_v128_or(states, wasm_i16x8_shl(shifted<6>(before, numbers), 12));
 }
 
 /// trellisLevel() of four states in 32 bits.

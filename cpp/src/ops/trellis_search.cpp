@@ -219,10 +219,11 @@ class Search {
 }  // namespace
 
 void trellisSearch(int bits, Index length, const float* targets, const float* steps, uint16_t* states, Arena& arena) {
-  requireRange("bits", bits, 3, 4);
+  requireRange("bits", bits, 2, 4);
   requireAtLeast("length", length, 0);
   if (length == 0) return;
-  if (Search<IntegerCosts>(bits).run(length, targets, steps, states, arena)) return;
+  // A tile of costs in 16 bits has more memories than there are numbers of 2 bits.
+  if (bits > 2 && Search<IntegerCosts>(bits).run(length, targets, steps, states, arena)) return;
   (void)Search<FloatCosts>(bits).run(length, targets, steps, states, arena);
 }
 

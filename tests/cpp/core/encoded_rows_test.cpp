@@ -63,6 +63,7 @@ TEST(EncodedRows, HaveTheValuesOfTheirTypes) {
 TEST(EncodedRows, OfCodesAreThoseOfTheDecoders) {
   constexpr Index kRows = 3, kWidth = 10;
   for (const auto& [type, code, count] : {std::tuple{"int4", RowCode::kInt4, kRows},
+                                          {"trellis2", RowCode::kTrellis2, kRows + kWidth},
                                           {"trellis3", RowCode::kTrellis3, kRows + kWidth},
                                           {"trellis4", RowCode::kTrellis4, kRows + kWidth}}) {
     std::vector<uint8_t> bytes(static_cast<size_t>(kRows * codedRowBytes(code, kWidth)));

@@ -54,7 +54,7 @@ TEST(Trellis, HasLevelsAroundZero) {
 }
 
 TEST(Trellis, DecodesSequencesAlongRowsAndColumns) {
-  for (const int bits : {3, 4}) {
+  for (const int bits : {2, 3, 4}) {
     for (const Index width : {1, 7, 8, 9, 64, 65}) {
       const Index count = 5;
       const Rows rows(bits, count, width);

@@ -257,12 +257,15 @@ void fuzzEncodedRows(Choices& choose, Context& context) {
                                     "rotated I8",
                                     "Hadamard I8",
                                     "int4",
+                                    "trellis2",
                                     "trellis3",
                                     "trellis4",
+                                    "trellis2columns",
                                     "trellis3columns",
                                     "trellis4columns",
                                     "int4columns"};
-  constexpr RowCode kCodes[] = {RowCode::kNone, RowCode::kInt4, RowCode::kTrellis3, RowCode::kTrellis4};
+  constexpr RowCode kCodes[] = {RowCode::kNone, RowCode::kInt4, RowCode::kTrellis2, RowCode::kTrellis3,
+                                RowCode::kTrellis4};
   const Index rows = choose.length(9), width = choose.length(40);
   Linear linear({.in_features = std::max<Index>(width, 1),
                  .out_features = std::max<Index>(rows, 1),
@@ -271,15 +274,16 @@ void fuzzEncodedRows(Choices& choose, Context& context) {
   std::unique_ptr<CodedTable> table;
   std::vector<Parameter> all = linear.parameters();
   all.push_back(plainParameter("plain", {rows, width}, plain.data(), ParameterKind::kWeight, {}));
-  if (const RowCode code = kCodes[choose.byte() % 4]; code != RowCode::kNone) {
+  if (const RowCode code = kCodes[choose.byte() % std::size(kCodes)]; code != RowCode::kNone) {
     table = std::make_unique<CodedTable>(code, rows, width);
     all.push_back({.name = "table", .shape = {rows, width}, .initial = {}, .parts = {{rows, nullptr, table.get()}}});
   }
   const Parameter& parameter = all[choose.byte() % all.size()];
-  const std::string_view type = kTypes[choose.byte() % 11];
+  const std::string_view type = kTypes[choose.byte() % std::size(kTypes)];
   const bool fits = choose.byte() < 230;
   const Index count = fits ? choose.length(parameter.rows()) : choose.length(12), own = parameter.rowSize();
   const RowCode code = type.starts_with("int4")       ? RowCode::kInt4
+                       : type.starts_with("trellis2") ? RowCode::kTrellis2
                        : type.starts_with("trellis3") ? RowCode::kTrellis3
                        : type.starts_with("trellis4") ? RowCode::kTrellis4
                                                       : RowCode::kNone;
@@ -290,7 +294,7 @@ void fuzzEncodedRows(Choices& choose, Context& context) {
   std::vector<uint8_t> bytes(static_cast<size_t>(count * row_bytes + (fits ? 0 : choose.length(3))));
   for (uint8_t& byte : bytes) byte = choose.byte();
   Index scales = type.ends_with("I8") || code != RowCode::kNone ? count : 0;
-  if (code == RowCode::kTrellis3 || code == RowCode::kTrellis4) scales += own;
+  if (trellisBits(code) != 0) scales += own;
   if (type.ends_with("columns")) scales += 3 * choose.length(4);
   if (!fits) scales += choose.length(2);
   std::vector<float> numbers(static_cast<size_t>(scales));

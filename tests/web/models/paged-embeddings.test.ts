@@ -52,7 +52,7 @@ function modelOf(dtype: string): Files {
     'config.json': JSON.stringify({
       ...config,
       vocab_size: VOCABULARY,
-      ...(dtype === 'U8' && { quantization_config: quantizationConfig('int4', 'int8', [], new Map()) }),
+      ...(dtype === 'U8' && { quantization_config: quantizationConfig('int4', [['int8', ['Linear']]], [], new Map()) }),
     }),
     'model.safetensors': writeSafetensors(tensors),
   };

@@ -21,8 +21,8 @@ test.each<[string, () => Promise<unknown>, string]>([
   ['no texts', () => heed.quantize(bertFiles(sizes), { texts: [] }), 'quantize.texts: expected at least one text'],
   [
     'unknown tables',
-    () => heed.quantize(bertFiles(sizes), { tables: 'int2' as 'int4' }),
-    "quantize.tables: expected one of 'int8', 'int4', 'int3'",
+    () => heed.quantize(bertFiles(sizes), { tables: 'int1' as 'int4' }),
+    "quantize.tables: expected one of 'int8', 'int4', 'int3', 'int2'",
   ],
   [
     'no weights',
@@ -101,7 +101,7 @@ test('data of 3 and 4 bits that is truncated, or has other scales or outliers', 
   const config = { ...JSON.parse(new TextDecoder().decode(original['config.json'])), quantization_config };
   await expect(
     heed.fromPretrained({ ...original, 'config.json': JSON.stringify(config) }, { dtype: 'q8' }),
-  ).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('rows of 3 or 4 bits') });
+  ).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('rows of 2 to 4 bits') });
   await heed.fromPretrained(files, { dtype: 'q8' }); // the model works afterwards
 });
 

@@ -1,4 +1,4 @@
-/** Rows of weights as int8 and in 3 and 4 bits. Expected values: NumPy's, by tests/fixtures/models/quantize_rows.py. */
+/** Rows of weights as int8 and in 2 to 4 bits. Expected values: NumPy's, by tests/fixtures/models/quantize_rows.py. */
 import { readFileSync } from 'node:fs';
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
@@ -34,7 +34,7 @@ test('int8 rows that are rotated', () => {
       const once = rotate(Float32Array.from(row));
       // NumPy applies the signs first, so that zeros may have the other sign.
       expect(Array.from(once, (value) => value + 0)).toEqual(transformed[r].map((value: number) => value + 0));
-      rotateBack(once, 'signed-strided-hadamard').forEach((value, k) => expect(value).toBeCloseTo(row[k], 6));
+      rotateBack(once, 'signed-hadamard').forEach((value, k) => expect(value).toBeCloseTo(row[k], 6));
       const old = Float32Array.from(withoutSigns[r] as number[]);
       rotateBack(old, 'strided-hadamard').forEach((value, k) => expect(value).toBeCloseTo(row[k], 6));
     }
@@ -74,11 +74,11 @@ test('4-bit rows of heed 0.2.0', () => {
 });
 
 describe('trellises', () => {
-  const run = (bits: 3 | 4) => ({ core, bits, tensor, pause: async () => {} });
+  const run = (bits: 2 | 3 | 4) => ({ core, bits, tensor, pause: async () => {} });
   const errorOf = (given: Float32Array, found: Float32Array) =>
     given.reduce((sum, v, i) => sum + (found[i]! - v) ** 2, 0) / given.reduce((sum, v) => sum + v * v, 0);
 
-  test.each([3, 4] as const)('have the least error of all paths: %s bits', (bits) => {
+  test.each([2, 3, 4] as const)('have the least error of all paths: %s bits', (bits) => {
     const { targets, errors, states } = golden.trellis[bits];
     const given = Float32Array.from(targets.flat() as number[]);
     const length = targets[0].length;
@@ -106,7 +106,7 @@ describe('trellises', () => {
   ])('of %s', async (_, at: (i: number) => number) => {
     const given = Float32Array.from({ length: 20 * 140 }, (_, i) => at(i));
     const largest = given.reduce((max, v) => Math.max(max, Math.abs(v)), 0) || 1;
-    for (const bits of [3, 4] as const) {
+    for (const bits of [2, 3, 4] as const) {
       const rows = await trellisRows(given, 140, run(bits));
       const columns = await trellisColumns(given, 140, null, run(bits));
       const values = trellisValues(columns.data, bits, columns.scales, columns.columnScales, true);
@@ -114,13 +114,14 @@ describe('trellises', () => {
         values[columns.outliers[i]! * 140 + columns.outliers[i + 1]!] = columns.outliers[i + 2]!;
       for (const found of [trellisValues(rows.data, bits, rows.scales, rows.columnScales, false), values]) {
         const rms = Math.sqrt(given.reduce((sum, v, i) => sum + ((found[i]! - v) / largest) ** 2, 0) / given.length);
-        expect(rms).toBeLessThan(bits === 3 ? 0.15 : 0.08);
+        expect(rms).toBeLessThan({ 2: 0.45, 3: 0.15, 4: 0.08 }[bits]);
       }
     }
   });
 
   test('of all widths, with scales that bfloat16 holds', async () => {
     for (const [bits, most] of [
+      [2, 0.15],
       [3, 0.04],
       [4, 0.012],
     ] as const)

@@ -192,10 +192,10 @@ function decoded(files: Record<string, Uint8Array>, original: Record<string, Uin
   return { ...files, 'model.safetensors': writeSafetensors(all) };
 }
 
-describe('tables in 3 and 4 bits', () => {
+describe('tables in 2 to 4 bits', () => {
   const name = 'embeddings.word_embeddings.weight';
 
-  test.each([3, 4] as const)('are looked up in both dtypes: %s bits', async (bits) => {
+  test.each([2, 3, 4] as const)('are looked up in both dtypes: %s bits', async (bits) => {
     const original = bertFiles({ ...sizes, width: 76 });
     const { files, report } = await heed.quantize(original, { tables: `int${bits}` });
     expect(report[`int${bits}`]).toEqual([name]);
@@ -210,7 +210,7 @@ describe('tables in 3 and 4 bits', () => {
     const reference = await rowsOf(decoded(files, original), 'fp32');
     for (const dtype of ['fp32', 'q8'] as const) expect(await rowsOf(files, dtype)).toEqual(reference);
     for (const cosine of cosines(await embedded(original, 'fp32'), await embedded(files, 'q8')))
-      expect(cosine).toBeGreaterThan(bits === 4 ? 0.98 : 0.95);
+      expect(cosine).toBeGreaterThan({ 2: 0.8, 3: 0.95, 4: 0.98 }[bits]);
   });
 
   test('come with biases, norms and small tables in bfloat16', async () => {
@@ -259,13 +259,14 @@ describe('tables in 3 and 4 bits', () => {
   });
 });
 
-describe('matrices in 3 and 4 bits', () => {
+describe('matrices in 2 to 4 bits', () => {
   test.each([
     ['bert', 'int3'],
     ['albert', 'int4'],
     ['modernbert', 'int3'],
     ['deberta-v2', 'int4'],
     ['qwen3', 'int3'],
+    ['bert', 'int2'],
   ] as const)('of %s are those of their values: %s', async (name, matrices) => {
     const original = bytesOf(join(fixtures, name));
     const given = JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8'));
@@ -278,7 +279,27 @@ describe('matrices in 3 and 4 bits', () => {
     for (const dtype of ['fp32', 'q8'] as const)
       expect(await embedded(files, dtype, inputs)).toEqual(await embedded(reference, dtype, inputs));
     for (const cosine of cosines(await embedded(files, 'fp32', inputs), await embedded(original, 'fp32', inputs)))
-      expect(cosine).toBeGreaterThan(0.7);
+      expect(cosine).toBeGreaterThan(matrices === 'int2' ? 0.3 : 0.7);
+  });
+
+  test('with a type for each', async () => {
+    const original = bertFiles(sizes);
+    const isInner = (name: string) => name.endsWith('intermediate.dense.weight');
+    const matrices = (name: string) => (isInner(name) ? 'int2' : name.includes('query') ? 'int8' : 'int4');
+    const { files, report } = await heed.quantize(original, { tables: 'int2', matrices });
+    expect(report.int2.filter((name) => !isInner(name))).toEqual(['embeddings.word_embeddings.weight']);
+    expect(report.int2.length).toBe(3);
+    expect(report.int8.filter((name) => name.includes('query')).length).toBe(2);
+    const { config_groups } = JSON.parse(new TextDecoder().decode(files['config.json'])).quantization_config;
+    const ofBits = Object.values(config_groups as Record<string, { targets: string[]; weights: { num_bits: number } }>);
+    expect(ofBits.map(({ weights }) => weights.num_bits)).toEqual([8, 4, 2, 2]);
+    expect(ofBits[2]!.targets.every((module) => isInner(`${module}.weight`))).toBe(true);
+    expect(ofBits[3]!.targets).toEqual(['Embedding']);
+    expect(await embedded(files, 'fp32')).toEqual(await embedded(decoded(files, original), 'fp32'));
+    const wrong = () => 'int5' as 'int4';
+    await expect(heed.quantize(original, { matrices: wrong })).rejects.toThrow(
+      /quantize.matrices\('.*'\): expected one of/,
+    );
   });
 
   test('and tables', async () => {

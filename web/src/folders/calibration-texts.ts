@@ -1,5 +1,5 @@
 /**
- * English sentences and phrases of many kinds. `quantize` fits matrices in 3 and 4 bits to the inputs that they have for
+ * English sentences and phrases of many kinds. `quantize` fits matrices in 2 to 4 bits to the inputs that they have for
  * these texts, besides those of its caller. None of them is in a set of texts with which the loss is measured.
  * As lines of one string, because minifiers join the strings of a list to a line that is too long for consoles.
  */

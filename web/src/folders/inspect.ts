@@ -54,7 +54,7 @@ export interface Inspection
   maxLength: number;
   /** The number of parameters in the tensors that the model uses, heads included. */
   parameterCount: number;
-  /** The types of the encoder's matrices in the files: 'F32', 'F16', 'BF16', 'I8', 'U8' (3 or 4 bits). */
+  /** The types of the encoder's matrices in the files: 'F32', 'F16', 'BF16', 'I8', 'U8' (2 to 4 bits). */
   storage: string[];
   /** The files that `fromPretrained` reads, with their sizes in bytes; null if the server does not report the size. */
   files: { path: string; bytes: number | null }[];

@@ -46,7 +46,7 @@ function largestEight(x: Float32Array): number {
 /** The most entries of a block of `rotate`. */
 const MAX_BLOCK = 64;
 
-/** The size of the blocks of `rotate`: 1 if it changes nothing. */
+/** The size of the blocks of strided stages in `rotate`: 1 if it changes nothing. */
 export function rotationBlock(width: number): number {
   let block = 1;
   for (let stride = width; block < MAX_BLOCK && stride > 0 && stride % 8 === 0; stride /= 2) block *= 2;
@@ -54,8 +54,8 @@ export function rotationBlock(width: number): number {
 }
 
 /**
- * Transforms a row of weights times `factor`: signs, and a Hadamard transform of blocks of B = `rotationBlock(width)`
- * entries that are width / B apart, as in cpp/src/gemm/rotation.h and docs/quantization.md. The signs are applied by
+ * The strided stages of the transform of a row of weights times `factor`: signs, and a Hadamard transform of blocks of
+ * B = `rotationBlock(width)` entries that are width / B apart, as in cpp/src/gemm/rotation.h and docs/quantization.md. The signs are applied by
  * subtracting where a stage would add, and the reverse. `signs`: false for files of earlier builds.
  */
 function transform(row: Float32Array, factor: number, signs: boolean): Float32Array<ArrayBuffer> {
@@ -77,14 +77,30 @@ function transform(row: Float32Array, factor: number, signs: boolean): Float32Ar
 }
 
 /** Rotates a row of weights. Its products with rotated rows of activations are those of the rows before. */
-export const rotate = (row: Float32Array): Float32Array<ArrayBuffer> =>
-  transform(row, 1 / rotationBlock(row.length), true);
+export function rotate(row: Float32Array): Float32Array<ArrayBuffer> {
+  const block = rotationBlock(row.length);
+  if (block === 1) return row.slice();
+  const out = transform(row, 1 / (4 * block), true);
+  // The signs and the transform of each four neighbours; every sum is rounded to fp32.
+  for (let i = 0; i < out.length; i += 4) {
+    const [w, x, y, z] = out.subarray(i, i + 4) as unknown as [number, number, number, number];
+    const [a, b, c, d] = [fround(w + y), fround(x - z), fround(w - y), fround(x + z)];
+    out.set([a + b, a - b, c + d, c - d], i);
+  }
+  return out;
+}
 
 /** Reverses `rotate`, or the rotation of earlier builds, without signs. */
 export function rotateBack(row: Float32Array, rotation: Rotation): Float32Array<ArrayBuffer> {
   const out = transform(row, 1, false);
   if (rotation === 'strided-hadamard') return out;
   const block = rotationBlock(row.length);
+  if (block === 1) return out;
+  for (let i = 0; i < out.length; i += 4) {
+    const [w, x, y, z] = out.subarray(i, i + 4) as unknown as [number, number, number, number];
+    const [a, b, c, d] = [fround(w + y), fround(x + z), fround(w - y), fround(x - z)];
+    out.set([a + b, a - b, c + d, d - c], i);
+  }
   const apart = row.length / block;
   for (let j = 0; j < block; j++) {
     let pairs = 0;
@@ -166,34 +182,35 @@ export function roundedBrainFloats(values: Float32Array, tensor: string): Uint16
 export type StoredForm = 'int8' | RowCode;
 
 /**
- * The `quantization_config` for config.json, in the format of compressed-tensors. Embedding tables and matrices form
- * separate groups if their formats differ. `ignore`: modules whose matrices remain floats. `rotated`: modules whose
+ * The `quantization_config` for config.json, in the format of compressed-tensors. `matrices`: each format with its targets. Embedding
+ * tables are in a group of their own unless all weights have one format. `ignore`: modules whose matrices remain floats. `rotated`: modules whose
  * matrices are rotated.
  */
 export function quantizationConfig(
   tables: StoredForm,
-  matrices: StoredForm,
+  matrices: readonly [StoredForm, string[]][],
   ignore: readonly string[],
   rotated: ReadonlyMap<string, Rotation>,
 ): object {
   const trellis = { type: 'trellis', symmetric: true, strategy: 'channel', dynamic: false };
   const weights = {
+    trellis2: { num_bits: 2, ...trellis },
     trellis3: { num_bits: 3, ...trellis },
     trellis4: { num_bits: 4, ...trellis },
     int8: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },
     int4: { num_bits: 4, type: 'int', symmetric: true, strategy: 'group', group_size: 64, dynamic: false },
   };
+  const groups: [StoredForm, string[]][] =
+    matrices.length === 1 && matrices[0]![0] === tables
+      ? [[tables, [...matrices[0]![1], 'Embedding']]]
+      : [...matrices, [tables, ['Embedding']]];
   return {
     quant_method: 'compressed-tensors',
     format: 'int-quantized',
     quantization_status: 'compressed',
-    config_groups:
-      tables === matrices
-        ? { group_0: { targets: ['Linear', 'Embedding'], weights: weights[tables] } }
-        : {
-            group_0: { targets: ['Linear'], weights: weights[matrices] },
-            group_1: { targets: ['Embedding'], weights: weights[tables] },
-          },
+    config_groups: Object.fromEntries(
+      groups.map(([form, targets], i) => [`group_${i}`, { targets, weights: weights[form] }]),
+    ),
     ignore,
     ...(rotated.size > 0 && { transform_config: transformConfig(rotated) }),
   };

@@ -1,11 +1,11 @@
 /**
- * Writes a model's folder with matrices and embedding tables in int8 or 4 bits; see docs/quantization.md. Weights are
+ * Writes a model's folder with matrices and embedding tables in int8 or 2 to 4 bits; see docs/quantization.md. Weights are
  * streamed: only some rows of the original file are in memory at a time. Imported on demand.
  */
 
 import { invalid, invalidFile } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
-import { oneOf, optional, readOptions, type Schema } from '../base/options.js';
+import { oneOf, optional, type Reader, readOptions, type Schema } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder } from '../io/files.js';
@@ -41,20 +41,25 @@ import {
   writeFolder,
 } from './rewrite.js';
 
+const TYPES = ['int8', 'int4', 'int3', 'int2'] as const;
+/** A type of quantized weights. */
+export type WeightType = (typeof TYPES)[number];
+
 /** Options of `quantize`. */
 export interface QuantizeOptions extends RewriteOptions {
   /**
-   * The type of the token embeddings: 'int8' (default), 'int4' or 'int3', half or three eighths of the size. With 'int4'
-   * and 'int3', fp32 biases and norms become bfloat16.
+   * The type of the token embeddings: 'int8' (default), or 'int4', 'int3' or 'int2': a half, three eighths or a quarter of
+   * the size. With the latter three, fp32 biases and norms become bfloat16.
    */
-  tables?: 'int8' | 'int4' | 'int3' | undefined;
+  tables?: WeightType | undefined;
   /**
-   * The type of the layers' matrices in the file: 'int8' (default), 'int4' or 'int3', half or three eighths of the size.
-   * Loading converts 'int4' and 'int3' to int8 or fp32.
+   * The type of the layers' matrices in the file, or a function that returns it for the name of a tensor: 'int8'
+   * (default), or 'int4', 'int3' or 'int2': a half, three eighths or a quarter of the size. Loading converts the latter
+   * three to int8 or fp32.
    */
-  matrices?: 'int8' | 'int4' | 'int3' | undefined;
+  matrices?: WeightType | ((name: string) => WeightType) | undefined;
   /**
-   * Texts on which the report compares the vectors before and after. Needs a tokenizer in the folder. Matrices in 3 or 4
+   * Texts on which the report compares the vectors before and after. Needs a tokenizer in the folder. Matrices in 2 to 4
    * bits are fitted to these texts and to built-in English sentences. Default: none.
    */
   texts?: readonly string[] | undefined;
@@ -68,6 +73,8 @@ export interface QuantizeReport extends RewriteReport {
   int4: string[];
   /** The names of the tensors in 3 bits. */
   int3: string[];
+  /** The names of the tensors in 2 bits. */
+  int2: string[];
   /** The names of the tensors in bfloat16. */
   bf16: string[];
   /**
@@ -85,9 +92,16 @@ export interface QuantizeReport extends RewriteReport {
 /** What `quantize` returns. */
 export type Quantized = Rewritten<QuantizeReport>;
 
+const weightType = oneOf(TYPES);
+
+const matrixTypes: Reader<Forms['matrices']> = (value, name) =>
+  typeof value === 'function'
+    ? (tensor: string) => weightType(value(tensor), `${name}('${tensor}')`)
+    : weightType(value, name);
+
 const schema = {
-  tables: optional(oneOf(['int8', 'int4', 'int3']), 'int8' as const),
-  matrices: optional(oneOf(['int8', 'int4', 'int3']), 'int8' as const),
+  tables: optional(weightType, 'int8' as const),
+  matrices: optional(matrixTypes, 'int8' as const),
   ...rewriteSchema,
 } satisfies Schema<QuantizeOptions>;
 
@@ -106,7 +120,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   let calibration: Calibration | null = null;
   try {
     const fitted = planned.tensors.flatMap(({ form, parameter }) =>
-      /int[34]/.test(form) && parameter && parameter !== WORD_TABLE ? [parameter] : [],
+      /int[234]/.test(form) && parameter && parameter !== WORD_TABLE ? [parameter] : [],
     );
     if (fitted.length > 0 && tokenizerFile) {
       const all = [...CALIBRATION_TEXTS, ...(texts ?? [])];
@@ -134,6 +148,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       int8: named('int8'),
       int4: named('int4'),
       int3: named('int3'),
+      int2: named('int2'),
       bf16: named('bf16'),
       leftOut: [...named('none'), ...others],
       loss,
@@ -150,12 +165,17 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
 }
 
 interface Forms {
-  tables: 'int8' | 'int4' | 'int3';
-  matrices: 'int8' | 'int4' | 'int3';
+  tables: WeightType;
+  matrices: WeightType | ((name: string) => WeightType);
 }
 
 /** How the forms are stored. */
-const STORED: Record<Forms['tables'], StoredForm> = { int8: 'int8', int4: 'trellis4', int3: 'trellis3' };
+const STORED: Record<WeightType, StoredForm> = {
+  int8: 'int8',
+  int4: 'trellis4',
+  int3: 'trellis3',
+  int2: 'trellis2',
+};
 
 /** Whether the file is config.json or a GLiNER's configuration. */
 export const isSettings = (path: string) => path === 'config.json' || path === GLINER_CONFIG;
@@ -216,8 +236,9 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
     const table = parameter?.startsWith('embeddings.') === true && parameter !== 'embeddings.projection.weight';
     const isInLayers = parameter !== undefined && /^(layers\.|embeddings\.projection\.)/.test(parameter);
     const small = forms.tables !== 'int8' && parameter !== undefined && dtype === 'F32' ? 'bf16' : 'copy';
-    const option = parameter === WORD_TABLE ? 'tables' : isInLayers ? 'matrices' : null;
-    const form: Form = !isUsed ? 'none' : !isMatrix ? small : option ? forms[option] : 'int8';
+    const ofMatrix = typeof forms.matrices === 'function' ? forms.matrices : () => forms.matrices as WeightType;
+    const chosen = () => (parameter === WORD_TABLE ? forms.tables : isInLayers ? ofMatrix(name) : 'int8');
+    const form: Form = !isUsed ? 'none' : isMatrix ? chosen() : small;
     if (form !== 'none') readableDtype(dtype, tensor);
     const isNamed = name.endsWith('.weight'); // as the lists of quantization_config name modules
     const rotated = form === 'int8' && isNamed && isInt8Matrix(parameter ?? '') && rotationBlock(shape[1]!) > 1;
@@ -241,7 +262,14 @@ function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: 
     );
   const floats = modulesOf(tensors.filter(({ form }) => ['copy', 'bf16'].includes(form)));
   const rotated = new Map(modulesOf(tensors.filter((each) => each.rotated)).map((module) => [module, ROTATION]));
-  const quantization = quantizationConfig(STORED[tables], STORED[matrices], floats, rotated);
+  // With types by name, the groups list the modules of each type.
+  const ofType = (type: WeightType) =>
+    modulesOf(tensors.filter(({ form, parameter }) => form === type && parameter !== WORD_TABLE));
+  const linear: [StoredForm, string[]][] =
+    typeof matrices === 'function'
+      ? TYPES.map((type): [StoredForm, string[]] => [STORED[type], ofType(type)]).filter(([, of]) => of.length > 0)
+      : [[STORED[matrices], ['Linear']]];
+  const quantization = quantizationConfig(STORED[tables], linear, floats, rotated);
   const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantization };
   return new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`);
 }

@@ -96,10 +96,11 @@ export async function openOriginal(
 }
 
 /** How a tensor is written: rounded (bf16: fp32 tensors only), copied byte for byte, or left out. */
-export type Form = 'int8' | 'int4' | 'int3' | 'bf16' | 'copy' | 'none';
+export type Form = 'int8' | 'int4' | 'int3' | 'int2' | 'bf16' | 'copy' | 'none';
 
 /** The number of bits of a form by trellis-coded quantization; null for other forms. */
-const trellisBits = (form: Form): TrellisBits | null => (form === 'int3' ? 3 : form === 'int4' ? 4 : null);
+const trellisBits = (form: Form): TrellisBits | null =>
+  /^int[234]$/.test(form) ? (Number(form.at(-1)) as TrellisBits) : null;
 
 export interface PlannedTensor {
   entry: TensorEntry;
@@ -123,7 +124,7 @@ export interface Plan {
   settings: Settings;
 }
 
-/** Whether rows are looked up one by one, so that each of them is a sequence of its own in 3 or 4 bits. */
+/** Whether rows are looked up one by one, so that each of them is a sequence of its own in 2 to 4 bits. */
 const isTable = ({ parameter }: PlannedTensor) => parameter === WORD_TABLE;
 
 /**
@@ -169,9 +170,9 @@ const BLOCK = 1 << 20;
 
 export interface Run extends Pick<RewriteOptions, 'onProgress' | 'signal'> {
   yieldToEventLoop: () => Promise<void>;
-  /** Needed for int3 and int4. */
+  /** Needed for int2, int3 and int4. */
   core?: Core | undefined;
-  /** The inputs of matrices in 3 or 4 bits; null: their errors are not fed back. */
+  /** The inputs of matrices in 2 to 4 bits; null: their errors are not fed back. */
   calibration?: Calibration | null | undefined;
 }
 
@@ -313,7 +314,7 @@ async function writeTensor(
   }
 }
 
-/** Writes a tensor in 3 or 4 bits. All of it is in memory, because the scales of its columns depend on all rows. */
+/** Writes a tensor in 2 to 4 bits. All of it is in memory, because the scales of its columns depend on all rows. */
 async function writeTrellis(
   out: FileWriter,
   begin: number,

@@ -1,5 +1,5 @@
 /**
- * Encodes matrices in 3 or 4 bits, as decoded by cpp/src/core/trellis.h: trellis-coded quantization (Marcellin, Fischer
+ * Encodes matrices in 2 to 4 bits, as decoded by cpp/src/core/trellis.h: trellis-coded quantization (Marcellin, Fischer
  * 1990, doi:10.1109/26.46532) with a bit-shift trellis and computed levels (Tseng et al. 2024, arXiv:2406.11235). The
  * search among the paths of the trellis is the WebAssembly module's.
  */
@@ -28,7 +28,7 @@ const LEVEL_RMS = Math.sqrt(TRELLIS_LEVELS.reduce((sum, level) => sum + level * 
  * The standard deviation of the levels, relative to that of the weights, with about the least squared error for normally
  * distributed weights. Values beyond the largest level, of 3.45 standard deviations, are clipped.
  */
-const SPREAD = { 3: 1.08, 4: 1.12 };
+const SPREAD = { 2: 1.03, 3: 1.08, 4: 1.12 };
 
 /** Weights of a matrix beyond this many root mean squares of the others are outliers. */
 const OUTLIER = 4.5;
@@ -44,6 +44,7 @@ interface Run {
 
 /** The measured squared error of a coded weight, in units of its step, for |weight| / step = 20, 60, 100, ... */
 const ERRORS = {
+  2: [1300, 1340, 1340, 1500, 1540, 1590, 1900, 2000, 2300, 3400, 4600, 6000, 12000],
   3: [346, 353, 363, 371, 394, 428, 491, 576, 646, 832, 912, 1793, 5086],
   4: [87, 88, 90, 94, 100, 106, 121, 132, 153, 191, 315, 830, 3972],
 };

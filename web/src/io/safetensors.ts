@@ -23,13 +23,13 @@ export const int4RowBytes = (width: number) => Math.ceil(width / 128) + width / 
 export const int4Width = (bytes: number) => 2 * (bytes - Math.ceil(bytes / 65));
 
 /** Bits per weight in rows of trellis-coded quantization, see docs/quantization.md. */
-export type TrellisBits = 3 | 4;
+export type TrellisBits = 2 | 3 | 4;
 
 /** Number of bytes of a bit plane of such a row, which has one bit per column. */
 export const trellisPlaneBytes = (width: number) => Math.ceil(width / 8);
 
 /**
- * The number of columns of a tensor of type U8 with weights in 3 or 4 bits; null for other tensors. The shape is
+ * The number of columns of a tensor of type U8 with weights in 2 to 4 bits; null for other tensors. The shape is
  * [rows, bytes] for rows of heed 0.2.0, which determines the number. Otherwise it is [rows, bits, bytes of a plane], and
  * the tensor with one scale per column has the number.
  */
@@ -238,7 +238,7 @@ function halfToFloat(half: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** A tensor to write. dtype `U8` is used for bits and for weights in 3 and 4 bits. */
+/** A tensor to write. dtype `U8` is used for bits and for weights in 2 to 4 bits. */
 export interface TensorHeader {
   name: string;
   dtype: string;

@@ -1,4 +1,4 @@
-/** Decodes rows of 3 and 4 bits per weight in JavaScript, as cpp/src/core/trellis.h does; see docs/quantization.md. */
+/** Decodes rows of 2 to 4 bits per weight in JavaScript, as cpp/src/core/trellis.h does; see docs/quantization.md. */
 import { type TrellisBits, trellisPlaneBytes } from './safetensors.js';
 
 /** The level of each state. */

@@ -19,10 +19,10 @@ export interface RawIndices {
 }
 
 /**
- * Formats of rows with 3 or 4 bits per weight: those of heed 0.2.0, and by trellis-coded quantization. See
+ * Formats of rows with 2 to 4 bits per weight: those of heed 0.2.0, and by trellis-coded quantization. See
  * docs/quantization.md.
  */
-export type RowCode = 'int4' | 'trellis3' | 'trellis4';
+export type RowCode = 'int4' | 'trellis2' | 'trellis3' | 'trellis4';
 
 /** A mask of bytes (1 = may attend) or floats (added to the scores). */
 export interface RawMask {
@@ -432,7 +432,7 @@ export interface Core extends Calls {
    * sum_k (targets[k] - steps[k] level(state_k))^2 for each sequence. The lowest `bits` bits of a state are the number
    * to store. See docs/quantization.md. Sequences are shared among threads.
    */
-  trellisSearch(bits: 3 | 4, lengths: Int32Array, targets: Float32Array, steps: Float32Array): Uint16Array;
+  trellisSearch(bits: 2 | 3 | 4, lengths: Int32Array, targets: Float32Array, steps: Float32Array): Uint16Array;
   /**
    * The upper triangular R [K, K] with H = R R^T for the upper triangle of a symmetric matrix H; null if H is not positive
    * definite. Its lower triangle is unspecified.

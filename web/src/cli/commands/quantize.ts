@@ -1,4 +1,4 @@
-/** `heed quantize`: writes a model's folder with matrices and embedding tables in int8, 4 or 3 bits. */
+/** `heed quantize`: writes a model's folder with matrices and embedding tables in int8 or 4 to 2 bits. */
 import type { Command } from 'commander';
 import { load, type VectorSimilarity } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
@@ -8,7 +8,7 @@ import { allTexts, namedField, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
-const TYPES = ['int8', 'int4', 'int3'] as const;
+const TYPES = ['int8', 'int4', 'int3', 'int2'] as const;
 
 type Options = RecordOptions &
   ModelOptions & {
@@ -22,12 +22,12 @@ type Options = RecordOptions &
 export function addQuantize(program: Command): void {
   const command = program
     .command('quantize <model>')
-    .description("write a model's folder in int8 (a quarter of the bytes), 4 or 3 bits")
+    .description("write a model's folder in int8 (a quarter of the bytes) or 4 to 2 bits")
     .requiredOption('--out <folder>', 'a new folder')
     .addOption(
-      choice('--tables <type>', 'format of the token embeddings: int8, int4 with half the bytes, or int3', TYPES),
+      choice('--tables <type>', 'format of the token embeddings: int8, int4 with half the bytes, int3 or int2', TYPES),
     )
-    .addOption(choice('--matrices <type>', "format of the layers' matrices: int8, int4 or int3", TYPES))
+    .addOption(choice('--matrices <type>', "format of the layers' matrices: int8, int4, int3 or int2", TYPES))
     .option('--texts <file>', 'texts; reports the cosine of their vectors before and after');
   addRemote(command);
   addTexts(command);
@@ -71,7 +71,7 @@ async function quantize(
     ['after', `${bytes(report.bytesAfter)} in ${out}`],
     [
       'tensors',
-      `${report.int8.length} int8, ${report.int4.length} int4, ${report.int3.length} int3, ${report.bf16.length} bf16`,
+      (['int8', 'int4', 'int3', 'int2', 'bf16'] as const).map((type) => `${report[type].length} ${type}`).join(', '),
     ],
     ['left out', leftOut.join(', ') || 'nothing'],
     ...(loss ? Object.entries(loss).map(([dtype, each]): [string, string] => [`cosine, ${dtype}`, cosines(each)]) : []),

@@ -8,13 +8,13 @@ import type { Settings } from '../../io/settings.js';
 /** The `quant_method` of compressed-tensors. */
 export const METHOD = 'compressed-tensors';
 
-/** The format of embedding tables with 3 or 4 bits. */
+/** The format of embedding tables with 2 to 4 bits. */
 export function tableCodeIn(settings: Settings): RowCode | undefined {
   for (const group of groupsIn(quantizationIn(settings))) {
     if (![group.get('targets')].flat().includes('Embedding')) continue;
     const weights = group.record('weights');
     const bits = weights?.get('num_bits');
-    if (weights?.get('type') === 'trellis') return bits === 3 ? 'trellis3' : 'trellis4';
+    if (weights?.get('type') === 'trellis') return bits === 2 ? 'trellis2' : bits === 3 ? 'trellis3' : 'trellis4';
     return bits === 4 ? 'int4' : undefined;
   }
   return undefined;
@@ -31,7 +31,7 @@ export function groupsIn(config: Settings | undefined): Settings[] {
 
 /**
  * Whether models/compressed-tensors.ts may have to convert weights when they are read. Int8 with one scale per row, and
- * heed's tables and matrices in 3 and 4 bits, are read as they are.
+ * heed's tables and matrices in 2 to 4 bits, are read as they are.
  */
 export function mayBeConverted(settings: Settings): boolean {
   const config = quantizationIn(settings);
@@ -64,14 +64,14 @@ export function mayBeConverted(settings: Settings): boolean {
 
 /**
  * A rotation of the rows of int8 matrices (docs/quantization.md), by its type in a `transform_config`: the first one is
- * that of earlier builds, without signs; the second one has signs. Only int8 rows are rotated in a file, so that loading as
- * 'q8' takes them over as they are. Rows of 3 and 4 bits are not: error feedback encodes them for the inputs of the fp32
+ * that of earlier builds, strided and without signs; the second one has signs and mixes neighbours, too. Only int8 rows are rotated in a file, so that loading as
+ * 'q8' takes them over as they are. Rows of 2 to 4 bits are not: error feedback encodes them for the inputs of the fp32
  * model, and the core rotates the decoded rows when it rounds them to int8.
  */
-export type Rotation = 'strided-hadamard' | 'signed-strided-hadamard';
+export type Rotation = 'strided-hadamard' | 'signed-hadamard';
 
 /** The rotation of new files. */
-export const ROTATION: Rotation = 'signed-strided-hadamard';
+export const ROTATION: Rotation = 'signed-hadamard';
 const BLOCK_SIZE = 64;
 
 /** The types of rows in which the core reads them. */

@@ -318,7 +318,8 @@ export class WeightLoader {
     const [rows = 1, ...given] = withRank(shape, width.length + 1);
     const [columns = 1] = width;
     const isCoded = dtype === 'U8' && width.length === 1;
-    const bits = isCoded && (given[0] === 3 || given[0] === 4) && given.length === 2 ? given[0] : null;
+    const [planes] = given;
+    const bits = isCoded && (planes === 2 || planes === 3 || planes === 4) && given.length === 2 ? planes : null;
     if (bits) width.splice(0, 1, bits, trellisPlaneBytes(columns));
     else if (isCoded) {
       if (columns % 2 !== 0) throw invalidFile(tensor, 'other than 4-bit rows for an odd width', `width ${columns}`);

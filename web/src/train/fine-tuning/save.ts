@@ -33,7 +33,7 @@ export interface SaveOptions {
    * The type of the stored weights. 'fp32': all in single precision. 'q8': matrices as int8 with one scale per row
    * (X.weight_scale), compressed-tensors' int-quantized layout. Default: unchanged tensors keep their type in the file,
    * and the others become single precision; if any tensor has changed, none is stored in int8. Unchanged tensors
-   * in 3 and 4 bits keep these, except with 'fp32'.
+   * in 2 to 4 bits keep these, except with 'fp32'.
    */
   dtype?: 'fp32' | 'q8' | undefined;
   /**

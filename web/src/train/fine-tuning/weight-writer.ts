@@ -98,7 +98,7 @@ export class WeightWriter {
       const tensor = coded.find(({ name }) => this.#matrices.get(name) === words);
       return tensor ? rowCodeOf(tensor.shape) : 'int8';
     };
-    return { config: quantizationConfig(formOf(true), formOf(false), this.#ignored, this.#rotatedNow) };
+    return { config: quantizationConfig(formOf(true), [[formOf(false), ['Linear']]], this.#ignored, this.#rotatedNow) };
   }
 
   /** The modules whose matrices are rotated in the new file: those of the old one, and those that it quantizes. */
@@ -226,9 +226,9 @@ function haveSameBits(a: Float32Array, b: Float32Array): boolean {
   return true;
 }
 
-/** The format of a tensor with 3 or 4 bits per weight. */
+/** The format of a tensor with 2 to 4 bits per weight. */
 const rowCodeOf = ({ length, 1: bits }: readonly number[]): RowCode =>
-  length === 2 ? 'int4' : bits === 3 ? 'trellis3' : 'trellis4';
+  length === 2 ? 'int4' : (`trellis${bits}` as RowCode);
 
 /** Decodes such a tensor, using the WebAssembly module. */
 function codedValues(
