@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import { HeedError, load, Tensor, type TextHit, type TextIndex } from 'heed';
+import { HeedError, load, Tensor, type TextHit, type TextHits, type TextIndex } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { afterAll, describe, expect, expectTypeOf, test } from 'vitest';
 import { tinyModel } from './tiny.js';
@@ -395,7 +395,7 @@ test('types say what returns promises', async () => {
   const vector = new Float32Array(24).fill(1);
   expectTypeOf(there.search(vector)).toEqualTypeOf<Promise<TextHit<Page>[]>>();
   expectTypeOf(here.search(vector)).toEqualTypeOf<TextHit<Page>[]>();
-  expectTypeOf(there.search('a')).toEqualTypeOf<Promise<TextHit<Page>[]>>();
+  expectTypeOf(there.search('a')).toEqualTypeOf<Promise<TextHits<Page>>>();
   expectTypeOf(await there.entries()).toEqualTypeOf(here.entries());
   const either: TextIndex<Page, boolean>[] = [here, there];
   for (const index of either) expect((await index.search(vector))[0]!.metadata?.page).toBeTypeOf('number');

@@ -4,7 +4,7 @@
  * such as an int8 version.
  */
 import { describe, formatShape, guarded, invalid } from '../base/error.js';
-import { abortable } from '../base/event-loop.js';
+import { abortable, makeYield } from '../base/event-loop.js';
 import type { Reader } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
