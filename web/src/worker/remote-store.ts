@@ -1,6 +1,7 @@
 /** The vectors of an index whose model runs in a worker, in the worker's memory (worker-store.ts). Imported on demand. */
 import { HeedError } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
+import { heldByCalls } from '../base/pending.js';
 import { registry, type SignalLike } from '../base/platform.js';
 import type { Hit } from '../base/scores.js';
 import type { Rows } from '../models/quantized.js';
@@ -162,3 +163,5 @@ class RemoteStore implements Store {
     }
   }
 }
+
+heldByCalls(RemoteStore.prototype);
