@@ -13,7 +13,7 @@ const kBytesPerMs = 3000;
 const kTypes = { '.js': 'text/javascript', '.wasm': 'application/wasm', '.html': 'text/html' };
 
 const pageOf = (entry, options, links, started = {}) => `<!doctype html><link rel="icon" href="data:,">
-${links.map((name) => `<link rel="modulepreload" href="/dist/${name}">`).join('\n')}
+${links.map((name) => `<link ${name.endsWith('.js') ? 'rel="modulepreload"' : 'rel="preload" as="fetch" crossorigin'} href="/dist/${name}">`).join('\n')}
 <script type="module">
 import { load } from '/dist/${entry}';
 const texts = Array.from({ length: 120 }, (_, i) => 'A short text about the subject number ' + i + ', and what follows from it.');
@@ -34,6 +34,12 @@ const kCases = {
     'heed.min.js',
     { dtype: 'q8', worker: true },
     ['heed.min.js', 'worker.js'],
+    { prefetch: true },
+  ],
+  'heed.min.js, worker, prefetch, link to the model': [
+    'heed.min.js',
+    { dtype: 'q8', worker: true },
+    ['heed.min.js', 'worker.js', 'model/model.safetensors'],
     { prefetch: true },
   ],
 };
