@@ -23,7 +23,7 @@ const kTexts =
   "Array.from({ length: 120 }, (_, i) => 'A short text about the subject number ' + i + ', and what follows from it.')";
 
 const pageOf = (entry, options, links, started = {}) => `<!doctype html><link rel="icon" href="data:,">
-${links.map((name) => `<link rel="modulepreload" href="/dist/${name}">`).join('\n')}
+${links.map((name) => `<link ${name.endsWith('.js') ? 'rel="modulepreload"' : 'rel="preload" as="fetch" crossorigin'} href="/dist/${name}">`).join('\n')}
 <script type="module">
 import { load } from '/dist/${entry}';
 const texts = ${kTexts};
@@ -64,6 +64,12 @@ const kCases = {
     'heed.min.js',
     { dtype: 'q8', worker: true },
     ['heed.min.js', 'worker.js'],
+    { prefetch: true },
+  ],
+  'heed.min.js, worker, prefetch, link to the model': [
+    'heed.min.js',
+    { dtype: 'q8', worker: true },
+    ['heed.min.js', 'worker.js', 'model/model.safetensors'],
     { prefetch: true },
   ],
 };

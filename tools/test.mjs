@@ -9,8 +9,14 @@ import { isDebian, PlainError, root, run, runMain, say, withProgress } from './c
 import { filesBelow, hashOf } from './files.mjs';
 import { ensureDebianPackages, ensurePackages, setup } from './setup.mjs';
 
-const vitest = (...projects) =>
-  run([process.execPath, 'node_modules/vitest/vitest.mjs', 'run', ...projects.flatMap((name) => ['--project', name])]);
+const vitest = (projects, ...flags) =>
+  run([
+    process.execPath,
+    'node_modules/vitest/vitest.mjs',
+    'run',
+    ...projects.flatMap((name) => ['--project', name]),
+    ...flags,
+  ]);
 
 async function testCore(...presets) {
   for (const preset of presets) await buildCMake(preset);
@@ -66,26 +72,26 @@ const kParts = {
   // The same under the address, undefined-behaviour and leak sanitizers, also with 64-bit indices and without relaxed SIMD.
   sanitizers: () => testCore('native-sanitize', 'native-sanitize-index32'),
   // The TypeScript API in Node.
-  web: () => vitest('node'),
+  web: () => vitest(['node']),
   // The units among them: no processes, servers, browsers or packing.
-  quick: () => vitest('quick'),
+  quick: () => vitest(['quick']),
   // What takes long for what it shows: fuzzing, examples trained to convergence, 4 GB of memory.
-  slow: () => vitest('slow', 'package-slow'),
+  slow: () => vitest(['slow', 'package-slow']),
   // The API in a real Chromium, and every page of the demo once.
-  browser: () => vitest('browser'),
+  browser: () => vitest(['browser']),
   // Models on WebGPU's software adapter, which takes seconds to compile a kernel.
-  gpu: () => vitest('gpu'),
+  gpu: () => vitest(['gpu']),
   // The demo page: every example, control, width and fault.
-  demo: () => vitest('demo'),
+  demo: () => vitest(['demo']),
   // The packed tarball, installed elsewhere.
   package: async () => {
     await checkRecord();
-    await vitest('package');
+    await vitest(['package']);
   },
   // Plans with queues and databases, on servers that the tests start and stop, and the files of examples/scale.
   scale: async () => {
     await ensureServers();
-    await vitest('scale');
+    await vitest(['scale']);
   },
   // The adapters with the packages that they are for, which need Node 22. Downloads them from npm the first time.
   adapters: async () => {
@@ -97,28 +103,30 @@ const kParts = {
   // The tokenizers beside Hugging Face's in Rust, which is downloaded from npm the first time, 17 MB.
   tokenizers: async () => {
     await ensurePackages('tests/tokenizers');
-    await vitest('tokenizers');
+    await vitest(['tokenizers']);
   },
   // Published checkpoints, which are downloaded the first time, some 900 MB.
   models: async () => {
     for (const name of Object.keys(CHECKPOINTS)) await ensureCheckpoint(name);
-    await vitest('models');
+    await vitest(['models']);
   },
   // What depends on the processor's arithmetic, with Node for ARM64 under QEMU. Installs both the first time, some 110 MB.
   arm64: async () => {
     process.env.HEED_TEST_NODE = await ensureArm64Node();
-    await vitest('arm64');
+    await vitest(['arm64']);
   },
   // Every bundler and framework. Takes minutes, and downloads them from npm the first time.
   bundlers: async () => {
     for (const name of ['bundlers', 'next-15', 'angular-20', 'nuxt-4']) await ensurePackages(`tests/package/${name}`);
-    await vitest('bundlers', 'package'); // the package again, with the newer versions of Node that this installs
+    // The package again, with the newer versions of Node that this installs. Each test is printed when it ends: a build by webpack takes
+    // half a minute of CPU time, so on a busy machine the files seem to hang otherwise.
+    await vitest(['bundlers', 'package'], '--reporter=verbose');
   },
   // The package and the demo page in Firefox and WebKit. Installs both the first time, some 200 MB.
   browsers: async () => {
     await ensureDebianPackages(['firefox-esr', 'webkit2gtk-driver', 'xvfb']);
     await ensurePackages('tests/browsers');
-    await vitest('browsers');
+    await vitest(['browsers']);
   },
 };
 /** Without an argument: the fast parts. Those of Vitest share one run, and the core is compiled and tested while they wait for pages and processes. */
@@ -127,7 +135,7 @@ function fastParts() {
   const core = run(script, { quiet: true, allowFailure: true });
   return {
     'sizes and record': checkRecord,
-    'web, browser, package': () => vitest('node', 'browser', 'package'),
+    'web, browser, package': () => vitest(['node', 'browser', 'package']),
     cpp: async () => {
       const { status, output } = await core;
       process.stdout.write(output);

@@ -29,6 +29,23 @@ test.each([{}, { worker: true }])('one download, %j', async (options) => {
   expect(urls.filter(isModel)).toHaveLength(1);
 });
 
+test('it takes the download that a link of the page has begun', async () => {
+  const found = await site.page.evaluate(async () => {
+    performance.clearResourceTimings();
+    const href = new URL('/model/model.safetensors', location.href).href;
+    document.head.append(
+      Object.assign(document.createElement('link'), { rel: 'preload', as: 'fetch', crossOrigin: '', href }),
+    );
+    const runtime = await heed.load({ prefetch: true });
+    const model = await runtime.fromPretrained(undefined, { worker: true });
+    const entries = performance.getEntriesByType('resource') as PerformanceResourceTiming[];
+    runtime.dispose();
+    const downloads = entries.filter(({ name }) => name === href).map(({ initiatorType }) => initiatorType);
+    return { width: model.dimensions, downloads };
+  });
+  expect(found).toEqual({ width: 384, downloads: ['link'] });
+});
+
 test('it begins before the module is loaded, by the fetch of `hub`', async () => {
   const found = await site.page.evaluate(async () => {
     const urls: string[] = [];
