@@ -2,7 +2,7 @@
 // Makes the bundled model and its dictionary: web/model/ without its documents. Needs the network the first time, for pinned
 // packages, which stay in build/. The files depend on nothing else: a second run writes the same bytes.
 //
-//   node tools/model/bundle.mjs [--out web/model] [--rows 19700] [--tables int3] [--bits FILE] [--part model|dictionary]
+//   node tools/model/bundle.mjs [--out web/model] [--rows 19700] [--synsets 400] [--tables int3] [--bits FILE] [--part model|dictionary]
 //
 // --bits: a JSON file of curve.mjs, with the bits of each matrix and of the word vectors by their names; without it, matrices have 3.
 //
@@ -37,6 +37,7 @@ const { values: options } = parseArgs({
   options: {
     out: { type: 'string', default: join(root, 'web/model') },
     rows: { type: 'string', default: '19700' },
+    synsets: { type: 'string', default: '400' },
     tables: { type: 'string', default: 'int3' },
     bits: { type: 'string' },
     part: { type: 'string' },
@@ -50,7 +51,7 @@ async function makeModel(heed, published) {
   const { files, report } = await heed.quantize(pruned.files, {
     tables: bits ? `int${bits['embeddings.word_embeddings.weight']}` : options.tables,
     matrices: bits ? (name) => `int${bits[name]}` : 'int3',
-    texts: await calibrationTexts(),
+    texts: await calibrationTexts(Number(options.synsets)),
   });
   say(`${report.bytesAfter} bytes; cosines on the texts that calibrate: ${JSON.stringify(report.loss)}`);
   files['config.json'] = withSettings(files['config.json'], UNUSED['config.json']);

@@ -4,9 +4,9 @@
 // that any mixture takes its tensors from these three files. The loss of a matrix is what it costs the mean cosine when it alone has
 // 2 bits (or saves when it alone has 4 bits) and all others have 3.
 //
-//   node tools/model/curve.mjs [--sts stsb-en-test.csv] [--cranfield cranfield-trec-dataset] [--points NAME,...] [--rows 19700]
+//   node tools/model/curve.mjs [--sts stsb-en-test.csv] [--cranfield cranfield-trec-dataset] [--points 'NAME;...'] [--rows 19700] [--synsets 400]
 //
-// The files remain in build/model/curve. bundle.mjs with --bits FILE makes the folder of a point; see benchmarks.mjs for the two test sets.
+// The files remain in build/model/curve. bundle.mjs with --bits FILE (and the same --rows and --synsets) makes the folder of a point; see benchmarks.mjs for the two test sets.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -25,9 +25,10 @@ const { values: options } = parseArgs({
     cranfield: { type: 'string' },
     points: { type: 'string' },
     rows: { type: 'string', default: '19700' },
+    synsets: { type: 'string', default: '400' },
   },
 });
-const folder = join(root, 'build/model/curve', options.rows);
+const folder = join(root, 'build/model/curve', `${options.rows}-${options.synsets}`);
 const TABLE = 'embeddings.word_embeddings.weight';
 const BITS = [2, 3, 4];
 
@@ -70,7 +71,11 @@ async function quantized(heed, bits) {
       Number(options.rows),
     );
     const type = `int${bits}`;
-    const { files } = await heed.quantize(pruned, { tables: type, matrices: type, texts: await calibrationTexts() });
+    const { files } = await heed.quantize(pruned, {
+      tables: type,
+      matrices: type,
+      texts: await calibrationTexts(Number(options.synsets)),
+    });
     for (const name of names) {
       mkdirSync(dirname(join(target, name)), { recursive: true });
       writeFileSync(join(target, name), files[name]);
@@ -137,14 +142,6 @@ await runMain(async () => {
   }
   const { losses: known } = JSON.parse(readFileSync(lossFile, 'utf8'));
   const losses = new Map(Object.entries(known));
-  const rest =
-    weights[3].size &&
-    sizeOf(new Map()) -
-      mixed.reduce((sum, name) => sum + weights[3].get(name).reduce((s, { data }) => s + data.length, 0), 0);
-  say(`${rest} bytes in other tensors`);
-  const matrices = new Map([...losses].filter(([name]) => name !== TABLE));
-  const withTable = (table, bytes) =>
-    new Map(bitsFor(bytes, matrices, (bits) => sizeOf(new Map(bits).set(TABLE, table)))).set(TABLE, table);
   const MB = 1e6;
   const points = {
     'all in 4 bits': new Map(mixed.map((name) => [name, 4])),
@@ -153,14 +150,13 @@ await runMain(async () => {
     'chosen, 7.2 MB': bitsFor(7.19 * MB, losses, sizeOf),
     'chosen, 6.6 MB': bitsFor(6.6 * MB, losses, sizeOf),
     'chosen, 6.0 MB': bitsFor(6.0 * MB, losses, sizeOf),
-    'table in 2 bits, matrices chosen, 6.0 MB': withTable(2, 6.0 * MB),
     'chosen, 5.6 MB': bitsFor(5.6 * MB, losses, sizeOf),
     'table in 3 bits, matrices in 2': new Map(mixed.filter((name) => name !== TABLE).map((name) => [name, 2])),
     'all in 2 bits': new Map(mixed.map((name) => [name, 2])),
   };
   const index = await heed.TextIndex.load(join(root, 'web/model/dictionary'));
   for (const [name, bits] of Object.entries(points)) {
-    if (options.points && !options.points.split(',').some((point) => name.includes(point))) continue;
+    if (options.points && !options.points.split(';').some((point) => name.includes(point))) continue;
     const files = filesOf(bits);
     const { seconds, result: value } = await timed(async () => {
       const model = await heed.fromPretrained(files, { dtype: 'q8' });

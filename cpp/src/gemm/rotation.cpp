@@ -62,15 +62,12 @@ constexpr bool isNegative(StageSigns signs, int half, int j) {
   }
 }
 
-/// The signs and the transform of the four values of a vector. Signs change before values are added, so that nothing is
-/// multiplied.
+/// Replaces each of four values by the sum of all four minus twice itself. Twice a value is exact, so that it makes no
+/// difference whether the last step is fused.
 v128_t mixLanes(v128_t x) {
-  constexpr auto kMinus = static_cast<int32_t>(0x80000000);
-  const v128_t third = wasm_i32x4_make(0, 0, kMinus, 0), second = wasm_i32x4_make(0, kMinus, 0, 0),
-               odd = wasm_i32x4_make(0, kMinus, 0, kMinus);
-  // x0 + x2, x1 - x3, x0 - x2, x1 + x3
-  const v128_t y = wasm_f32x4_add(wasm_v128_xor(x, third), wasm_v128_xor(wasm_i32x4_shuffle(x, x, 2, 3, 0, 1), second));
-  return wasm_f32x4_add(wasm_v128_xor(y, odd), wasm_i32x4_shuffle(y, y, 1, 0, 3, 2));
+  const v128_t pairs = wasm_f32x4_add(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+  const v128_t sum = wasm_f32x4_add(pairs, wasm_i32x4_shuffle(pairs, pairs, 1, 0, 3, 2));
+  return simd::multiplyAdd(simd::splat(-2), x, sum);
 }
 
 /// log2(R) stages of the transform of the values i + j * stride, for i in [begin, end). `kIsLast`: then mixes lanes.
@@ -109,8 +106,8 @@ void transformSegments(const float* x, Index depth, Index length, float* to, Vis
     runStages<R, kSigns, kIsLast>(x, begin, begin + stride, stride, to, visitor);
 }
 
-/// Signs and the whole transform, up to three stages at once, which the vector registers can hold; the visitor receives the results.
-/// For B > 1.
+/// Signs and the whole transform, up to three stages at once, which the vector registers can hold; the visitor receives
+/// the results. For B > 1.
 void transformWithSigns(const float* x, Index depth, float* to, RangeVisitor& visitor) {
   static_assert(kMaxRotationBlock == 64);
   using enum StageSigns;
@@ -177,13 +174,7 @@ void rotateWeights(const float* x, Index depth, Rotation rotation, float* to) {
 void rotateBack(const float* x, Index depth, Rotation rotation, float* to) {
   rotate(x, depth, rotation == Rotation::kWithSigns ? Rotation::kWithoutSigns : rotation, to);
   if (rotation != Rotation::kWithSigns || rotationBlock(depth) == 1) return;
-  for (Index k = 0; k < depth; k += 4) {
-    const float a = to[k] + to[k + 2], b = to[k + 1] + to[k + 3], c = to[k] - to[k + 2], d = to[k + 1] - to[k + 3];
-    to[k] = a + b;
-    to[k + 1] = a - b;
-    to[k + 2] = c + d;
-    to[k + 3] = d - c;  // the sign of the fourth value
-  }
+  for (Index k = 0; k < depth; k += 4) simd::store(to + k, mixLanes(simd::load(to + k)));
   const Index block = rotationBlock(depth), apart = depth / block;
   const int bits = std::countr_zero(static_cast<unsigned>(block));
   for (Index j = 0; j < block; ++j, to += apart) {

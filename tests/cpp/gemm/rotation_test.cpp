@@ -46,11 +46,8 @@ std::vector<double> referenceOf(const std::vector<float>& x, Rotation rotation) 
   }
   if (rotation != Rotation::kWithSigns || block == 1) return out;
   for (size_t k = 0; k < out.size(); k += 4) {
-    const double four[] = {out[k], out[k + 1], out[k + 2], -out[k + 3]};
-    for (size_t i = 0; i < 4; ++i) {
-      out[k + i] = 0;
-      for (size_t j = 0; j < 4; ++j) out[k + i] += (std::popcount(i & j) % 2 == 0 ? 1.0 : -1.0) * four[j];
-    }
+    const double sum = out[k] + out[k + 1] + out[k + 2] + out[k + 3];
+    for (size_t i = 0; i < 4; ++i) out[k + i] = sum - 2 * out[k + i];
   }
   return out;
 }

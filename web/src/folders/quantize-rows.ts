@@ -80,14 +80,16 @@ function transform(row: Float32Array, factor: number, signs: boolean): Float32Ar
 export function rotate(row: Float32Array): Float32Array<ArrayBuffer> {
   const block = rotationBlock(row.length);
   if (block === 1) return row.slice();
-  const out = transform(row, 1 / (4 * block), true);
-  // The signs and the transform of each four neighbours; every sum is rounded to fp32.
-  for (let i = 0; i < out.length; i += 4) {
-    const [w, x, y, z] = out.subarray(i, i + 4) as unknown as [number, number, number, number];
-    const [a, b, c, d] = [fround(w + y), fround(x - z), fround(w - y), fround(x + z)];
-    out.set([a + b, a - b, c + d, c - d], i);
+  return mixNeighbors(transform(row, 1 / (4 * block), true));
+}
+
+/** Replaces each of four neighbours by their sum minus twice itself. Every sum is rounded to fp32. */
+function mixNeighbors(row: Float32Array<ArrayBuffer>): Float32Array<ArrayBuffer> {
+  for (let i = 0; i < row.length; i += 4) {
+    const sum = fround(fround(row[i]! + row[i + 2]!) + fround(row[i + 1]! + row[i + 3]!));
+    for (let k = i; k < i + 4; k++) row[k] = sum - 2 * row[k]!;
   }
-  return out;
+  return row;
 }
 
 /** Reverses `rotate`, or the rotation of earlier builds, without signs. */
@@ -96,11 +98,7 @@ export function rotateBack(row: Float32Array, rotation: Rotation): Float32Array<
   if (rotation === 'strided-hadamard') return out;
   const block = rotationBlock(row.length);
   if (block === 1) return out;
-  for (let i = 0; i < out.length; i += 4) {
-    const [w, x, y, z] = out.subarray(i, i + 4) as unknown as [number, number, number, number];
-    const [a, b, c, d] = [fround(w + y), fround(x + z), fround(w - y), fround(x - z)];
-    out.set([a + b, a - b, c + d, d - c], i);
-  }
+  mixNeighbors(out);
   const apart = row.length / block;
   for (let j = 0; j < block; j++) {
     let pairs = 0;

@@ -43,7 +43,7 @@ import {
 
 const TYPES = ['int8', 'int4', 'int3', 'int2'] as const;
 /** A type of quantized weights. */
-export type WeightType = (typeof TYPES)[number];
+type WeightType = (typeof TYPES)[number];
 
 /** Options of `quantize`. */
 export interface QuantizeOptions extends RewriteOptions {
@@ -51,13 +51,13 @@ export interface QuantizeOptions extends RewriteOptions {
    * The type of the token embeddings: 'int8' (default), or 'int4', 'int3' or 'int2': a half, three eighths or a quarter of
    * the size. With the latter three, fp32 biases and norms become bfloat16.
    */
-  tables?: WeightType | undefined;
+  tables?: 'int8' | 'int4' | 'int3' | 'int2' | undefined;
   /**
    * The type of the layers' matrices in the file, or a function that returns it for the name of a tensor: 'int8'
    * (default), or 'int4', 'int3' or 'int2': a half, three eighths or a quarter of the size. Loading converts the latter
    * three to int8 or fp32.
    */
-  matrices?: WeightType | ((name: string) => WeightType) | undefined;
+  matrices?: 'int8' | 'int4' | 'int3' | 'int2' | ((name: string) => 'int8' | 'int4' | 'int3' | 'int2') | undefined;
   /**
    * Texts on which the report compares the vectors before and after. Needs a tokenizer in the folder. Matrices in 2 to 4
    * bits are fitted to these texts and to built-in English sentences. Default: none.
