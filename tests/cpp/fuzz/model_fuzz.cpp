@@ -31,6 +31,7 @@ EncoderModelConfig configOf(Choices& choose) {
   c.causal = choose.byte() < 60;
   c.layer.norm.rms = choose.byte() < 80;
   c.layer.attention.qk_norm = choose.byte() < 80;
+  c.layer.attention.value_norm = choose.byte() < 60;
   c.layer.output_norms = choose.byte() < 80;
   if (choose.byte() < 20) c.layer.norm.weight_offset = choose.number();
   if (choose.byte() < 20) c.attention_scale = choose.number();
