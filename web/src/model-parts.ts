@@ -9,8 +9,9 @@ import { cachedSource } from './io/cache.js';
 import { loadRoutes } from './loading/load-routes.js';
 import { unreadOf } from './loading/unread.js';
 import { CompressedTensors, openCompressed } from './models/compressed-tensors.js';
-import { bertLikeFamilies, jinaBertOf, missingParts } from './models/families/bert-like-families.js';
+import { bertLikeFamilies, jinaBertOf } from './models/families/bert-like-families.js';
 import { GlinerConfig } from './models/families/gliner-config.js';
+import { missingParts } from './models/families/missing-parts.js';
 import { readModule, readRoutes, readTransformer, withActivation } from './models/families/other-modules.js';
 import { rotaryFamilies } from './models/families/rotary-families.js';
 import { t5Families } from './models/families/t5-families.js';
@@ -32,7 +33,6 @@ export const modelParts = {
   'bert-like-families': {
     bertLikeFamilies,
     jinaBertOf,
-    missingParts,
   } satisfies typeof import('./models/families/bert-like-families.js'),
   cache: { cachedSource } satisfies typeof import('./io/cache.js'),
   'chat-template': { openChatTemplate } satisfies Pick<typeof import('./text/chat-template.js'), 'openChatTemplate'>,
@@ -46,6 +46,7 @@ export const modelParts = {
   images: { imageFamily } satisfies typeof import('./images/image-families.js'),
   'late-interaction': { colbertSettings, embedTokens } satisfies typeof import('./models/heads/late-interaction.js'),
   'logit-score': { logitScore } satisfies typeof import('./models/heads/logit-score.js'),
+  'missing-parts': { missingParts } satisfies typeof import('./models/families/missing-parts.js'),
   onnx: { readOnnx } satisfies typeof import('./models/onnx/read.js'),
   'other-modules': {
     readModule,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "heed/encoder_model.h"
 #include "heed/pooling.h"
@@ -30,6 +31,7 @@ EncoderModelConfig configOf(Choices& choose) {
   c.causal = choose.byte() < 60;
   c.layer.norm.rms = choose.byte() < 80;
   c.layer.attention.qk_norm = choose.byte() < 80;
+  c.layer.attention.value_norm = choose.byte() < 60;
   c.layer.output_norms = choose.byte() < 80;
   if (choose.byte() < 20) c.layer.norm.weight_offset = choose.number();
   if (choose.byte() < 20) c.attention_scale = choose.number();
@@ -56,6 +58,25 @@ EncoderModelConfig configOf(Choices& choose) {
     c.rotary_dim = choose.byte() < 240 ? width - width % 2 : choose.extent(9);
     if (choose.flag()) c.rotary_base = static_cast<double>(choose.number());
     if (choose.flag()) c.local_rotary_base = 100;
+    c.rotary_interleaved = choose.byte() < 60;
+    c.rotary_values = choose.byte() < 60;
+    if (choose.byte() < 40) c.rotary_factor = static_cast<double>(choose.number());
+    if (choose.byte() < 40) c.local_rotary_factor = static_cast<double>(choose.number());
+    for (auto* frequencies : {&c.rotary_frequencies, &c.local_rotary_frequencies}) {
+      if (choose.byte() >= 60) continue;
+      const Index pairs = choose.byte() < 240 ? std::clamp<Index>(c.rotary_dim / 2, 0, 64) : choose.length(9);
+      for (Index k = 0; k < pairs; ++k) frequencies->push_back(static_cast<double>(choose.number()));
+    }
+  }
+  if (choose.byte() < 50) c.local_head_dim = choose.byte() < 240 ? 2 : choose.extent(9);
+  if (choose.byte() < 50) c.local_key_value_heads = choose.byte() < 200 ? 1 : choose.extent(4);
+  if (choose.byte() < 50) c.layer_input_dim = choose.extent(9);
+  if (choose.byte() < 50) c.output_dim = choose.extent(9);
+  c.projection_first = choose.byte() < 40;
+  if (choose.byte() < 25) {
+    c.adapter_tasks = choose.extent(3);
+    c.adapter_rank = choose.extent(3);
+    c.adapter_scale = choose.number();
   }
   if (choose.byte() < 80) c.window = choose.byte() < 240 ? choose.length(5) : choose.extent(5);
   if (choose.byte() < 80) {
@@ -75,6 +96,15 @@ EncoderModelConfig configOf(Choices& choose) {
   c.shared_layers = choose.byte() < 60;
   if (choose.byte() < 80) c.layer.precision = Precision::kInt8;
   return c;
+}
+
+/// Whether the angles of rotary positions and their factors are of realistic magnitude.
+bool tameAngles(const EncoderModelConfig& c) {
+  const auto all = [](std::span<const double> values) {
+    return std::all_of(values.begin(), values.end(), [](double value) { return std::abs(value) < 10; });
+  };
+  return all(c.rotary_frequencies) && all(c.local_rotary_frequencies) &&
+         all(std::array{c.rotary_factor, c.local_rotary_factor});
 }
 
 /// Writes every parameter in ranges of rows, as fp32 or, if it has an int8 format, as int8 with scales. Returns whether
@@ -129,6 +159,7 @@ TokenBatch batchOf(Choices& choose, const EncoderModelConfig& c) {
   fill(batch.ids, c.vocab_size);
   if (choose.byte() < 100) fill(batch.token_types, c.type_vocab_size);
   if (choose.byte() < 60) fill(batch.positions, c.max_positions);
+  if (c.adapter_tasks > 0 && choose.flag()) batch.task = choose.byte() < 250 ? choose.length(3) - 1 : 1 << 30;
   return batch;
 }
 
@@ -143,7 +174,7 @@ RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const
   const Index heads = model.config().layer.attention.num_heads;
   std::vector<float> weights(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
   for (Index i = 0; i < model.numLayers(); ++i) {
-    x = model.runLayer(e, i, x, batch.sequences, inputs, head_mask, weights.data());
+    x = model.runLayer(e, i, x, batch.sequences, inputs, head_mask, weights.data(), {}, batch.task);
     if (!tame) continue;
     size_t at = 0;
     for (Index n = 0; n < batch.sequences.count(); ++n) {
@@ -166,7 +197,8 @@ TokenBatch alone(const TokenBatch& batch, Index n) {
   return {.ids = part(batch.ids),
           .token_types = part(batch.token_types),
           .positions = part(batch.positions),
-          .sequences = Sequences::uniform(1, batch.sequences.length(n))};
+          .sequences = Sequences::uniform(1, batch.sequences.length(n)),
+          .task = batch.task};
 }
 
 void poolAll(Choices& choose, const RowMajorMatrix& hidden, const Sequences& sequences, bool tame) {
@@ -215,7 +247,7 @@ void fuzzModel(Choices& choose, Context& context) {
   const auto moderate = [](float scale) { return std::abs(scale) < 10; };
   const bool tame = writeWeights(choose, model) && config.layer.norm.eps > 1e-13f &&
                     moderate(config.layer.norm.weight_offset) && moderate(config.attention_scale) &&
-                    moderate(config.embedding_scale);
+                    moderate(config.embedding_scale) && moderate(config.adapter_scale) && tameAngles(config);
   const TokenBatch batch = batchOf(choose, config);
   std::vector<float> scale;
   if (choose.byte() < 60) {

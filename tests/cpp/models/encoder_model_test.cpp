@@ -62,6 +62,19 @@ std::vector<EncoderModelConfig> architectures() {
   return all;
 }
 
+TEST(EncoderModel, TakesBatchesWithoutTokens) {
+  for (const EncoderModelConfig& config : architectures()) {
+    EncoderModel model(config);
+    test::fillRandomly(model, 7);
+    for (const std::vector<std::vector<int32_t>>& texts : {std::vector<std::vector<int32_t>>{}, {{}}, {{}, {}}}) {
+      const RowMajorMatrix none = run(model, batchOf(texts));
+      EXPECT_EQ(none.rows(), 0);
+      EXPECT_EQ(none.cols(), model.outputWidth());
+    }
+    EXPECT_EQ(run(model, batchOf({{}, {1, 2}, {}})), run(model, batchOf({{1, 2}})));
+  }
+}
+
 TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
   const std::vector<std::vector<int32_t>> texts = {
       {1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13}, {3, 2, 1, 0, 36, 35, 34}};

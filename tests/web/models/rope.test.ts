@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { Settings } from '../../../web/src/io/settings.js';
-import { plainFrequencies, rope, ropeSettings, ropeSettingsOf } from '../../../web/src/models/families/rope.js';
+import { plainFrequencies } from '../../../web/src/models/families/family.js';
+import { rope, ropeSettings, ropeSettingsOf } from '../../../web/src/models/families/rope.js';
 
 interface Entry {
   config: Record<string, unknown>;

@@ -39,3 +39,43 @@ describe.each(folders.map(({ name }) => name))('%s', (name) => {
     expectClose(await model.embed(input, { pooling: 'max', normalize: false }), expected.get('max'), 'max');
   });
 });
+
+// EmbeddingGemma2Model of transformers replaces them before it looks up the embeddings; EmbeddingGemma2TextModel does not.
+test('EmbeddingGemma 2 reads the tokens of images, sounds and videos as padding', async () => {
+  const heed = await load();
+  const folder = `${root}embedding-gemma2`;
+  const ids = (place: number) => ({ inputIds: [[3, place, 7, 9]] });
+  using model = await heed.fromPretrained(folder);
+  const padded = await model.encode(ids(0));
+  for (const place of [258_880, 258_881, 258_884]) {
+    const { lastHiddenState } = await model.encode(ids(place));
+    expect([...lastHiddenState.data], `${place}`).toEqual([...padded.lastHiddenState.data]);
+    expect([...(await model.embed(ids(place))).data]).toEqual([...(await model.embed(ids(0))).data]);
+    expect((await model.tokenize(ids(place))).inputIds).toEqual([[3, place, 7, 9]]);
+  }
+  await expect(model.embed(ids(258_882))).rejects.toThrow('expected tokens with ids below 60');
+
+  const files = Object.fromEntries(
+    ['config.json', 'model.safetensors'].map((name) => [name, readFileSync(`${folder}/${name}`)]),
+  );
+  const config = { ...JSON.parse(String(files['config.json'])), image_token_id: 5 };
+  config.text_config.pad_token_id = 4;
+  using other = await heed.fromPretrained({ ...files, 'config.json': JSON.stringify(config) });
+  expect([...(await other.embed(ids(5))).data]).toEqual([...(await model.embed(ids(4))).data]);
+  expect(other.config.unread).toEqual([]);
+
+  using text = await heed.fromPretrained(`${root}embedding-gemma2-text`);
+  await expect(text.embed(ids(258_880))).rejects.toThrow('expected tokens with ids below 60');
+});
+
+test.each(['embedding-gemma2', 'embedding-gemma2-text'])('%s takes batches without tokens', async (name) => {
+  const heed = await load();
+  using model = await heed.fromPretrained(root + name);
+  const none = await model.encode({ inputIds: [[]] }, { outputHiddenStates: true });
+  expect(none.lastHiddenState.shape).toEqual([1, 0, model.config.embedDim]);
+  expect(none.hiddenStates).toHaveLength(model.config.numLayers + 1);
+  expect((await model.encode({ inputIds: [] })).lastHiddenState.shape[0]).toBe(0);
+  const both = await model.encode({ inputIds: [[], [3, 7]] });
+  const alone = await model.encode({ inputIds: [[3, 7]] });
+  expect([...both.lastHiddenState.data].slice(2 * model.config.embedDim)).toEqual([...alone.lastHiddenState.data]);
+});

@@ -49,9 +49,10 @@ export async function openSafetensors(
   }
   const plain = { ...weights, files: files.map((open) => async () => renamed(await open(), rows, prefix)) };
   const options = { ...places, prefix, keepIntegers: false, pause: makeYield(signal) };
-  if (!(await openCompressedWeights(settings, { ...options, receive: async () => {} }))) return plain;
+  const compressed = await openCompressedWeights(settings);
+  if (!compressed) return plain;
   return one(weights, async (receive) => {
-    const reader = (await openCompressedWeights(settings, { ...options, receive }))!;
+    const reader = compressed({ ...options, receive });
     let last = '';
     for (const open of files) {
       const file = await open();

@@ -3,6 +3,7 @@
  * WebAssembly module.
  */
 import type { RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';
+import { plainFrequencies } from '../models/families/family.js';
 
 /** Cosines and sines, interleaved, of angles [rows, pairs]. */
 function turnsOf(count: number, angle: (at: number) => number): Float32Array {
@@ -25,7 +26,7 @@ export function rotaryTurns(
   factor = 1,
 ): Float32Array {
   const half = rotaryDim / 2;
-  const frequencies = given ?? Array.from({ length: half }, (_, k) => base ** ((-2 * k) / rotaryDim) * rotaryScale);
+  const frequencies = given ?? plainFrequencies(base, rotaryDim).map((w) => w * rotaryScale);
   const turns = turnsOf(maxPositions * half, (at) => Math.floor(at / half) * frequencies[at % half]!);
   return factor === 1 ? turns : turns.map((value) => value * factor);
 }

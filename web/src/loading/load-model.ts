@@ -88,7 +88,7 @@ export async function loadModel(
       settings = table.settings;
       weights.files = [async () => table!.file];
     }
-    const { type, family, config, gliner = null } = await familyOf(settings!);
+    const { type, family, config, gliner = null, replacedTokens } = await familyOf(settings!);
     if (numLayers !== undefined) keepFirstLayers(config, numLayers, family);
     config.int8 = dtype === 'q8';
     const tableCode = weights.onnx ? undefined : tableCodeIn(settings!);
@@ -141,15 +141,14 @@ export async function loadModel(
     );
     const receive: typeof loader.loadTensor = (entry, reader) => loader.loadTensor(entry, reader);
     const places = { rows: loader.rows, isHead };
-    const compressed = weights.onnx
-      ? null
-      : await openCompressedWeights(settings!, {
-          ...places,
-          prefix: family.prefix,
-          keepIntegers: true,
-          receive,
-          pause: makeYield(signal),
-        });
+    const openCompressed = weights.onnx ? null : await openCompressedWeights(settings!);
+    const compressed = openCompressed?.({
+      ...places,
+      prefix: family.prefix,
+      keepIntegers: true,
+      receive,
+      pause: makeYield(signal),
+    });
     if (paged && compressed) {
       const expected = "'whole' for weights in a format of compressed-tensors";
       throw invalid('fromPretrained.embeddings', expected, "'paged'", 'UNSUPPORTED');
@@ -189,6 +188,7 @@ export async function loadModel(
       integrity,
       fetchRows,
       gliner,
+      replacedTokens,
       unread: [],
     };
   } catch (error) {

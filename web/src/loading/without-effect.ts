@@ -81,7 +81,7 @@ const DECODER = table({
   [OLD]: 'partial_rotary_factor',
 });
 const GEMMA2 = table({
-  'texts only': 'vision_config audio_config image_token_id video_token_id audio_token_id pad_token_id',
+  'texts only': 'vision_config audio_config pad_token_id',
   [GENERATION]: 'boi_token_id eoi_token_id boa_token_id eoa_token_index',
   [DESCRIPTION]: 'model_type',
   [OLD]: 'rope_theta rope_scaling',

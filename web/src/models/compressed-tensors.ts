@@ -38,9 +38,9 @@ const PART = /^(.*\.weight)(|_packed|_scale|_zero_point|_shape|_g_idx)$/;
 type Parts = Map<string, StoredTensor>;
 
 /** Opens the reader of a model's weights; null if none is quantized. @throws HeedError UNSUPPORTED, INVALID_FILE */
-export function openCompressed(settings: Settings, options: CompressedOptions): CompressedTensors | null {
+export function openCompressed(settings: Settings): ((options: CompressedOptions) => CompressedTensors) | null {
   const schemes = schemesIn(settings);
-  return schemes.length > 0 ? new CompressedTensors(schemes, options) : null;
+  return schemes.length > 0 ? (options) => new CompressedTensors(schemes, options) : null;
 }
 
 /** Reads a model's files one after the other. The parts of a weight may be in several of them. */

@@ -5,14 +5,13 @@ import type { CompressedOptions, CompressedTensors } from './compressed-tensors.
 import { mayBeConverted } from './families/quantization.js';
 
 /**
- * Opens the reader of weights that config.json describes; null if they are read as they are.
+ * Returns a function that makes readers of the weights that config.json describes; null if they are read as they are.
  * @throws HeedError UNSUPPORTED, INVALID_FILE
  */
 export async function openCompressedWeights(
   settings: Settings,
-  options: CompressedOptions,
-): Promise<CompressedTensors | null> {
+): Promise<((options: CompressedOptions) => CompressedTensors) | null> {
   if (!mayBeConverted(settings)) return null;
   const { openCompressed } = await importing('compressed-tensors', () => import('./compressed-tensors.js'));
-  return openCompressed(settings, options);
+  return openCompressed(settings);
 }

@@ -67,6 +67,8 @@ export interface InputContext {
   /** The default maximum number of tokens per text. */
   maxLength: number;
   padId: number;
+  /** See Family. */
+  replacedTokens: ReadonlyMap<number, number> | undefined;
   /** The folder's settings for texts. */
   texts: Pick<TextSettings, 'taskLengths' | 'truncation' | 'padding' | 'addSpecialTokens' | 'template'>;
 }

@@ -86,6 +86,8 @@ export interface LoadedModel {
   heads: Map<string, RawTensor>;
   /** See `HeadContext`. */
   otherDecoder: string | null;
+  /** See `InputContext`. */
+  replacedTokens: ReadonlyMap<number, number> | undefined;
   unused: string[];
   storage: string[];
   names: Map<string, string>;

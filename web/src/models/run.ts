@@ -121,6 +121,12 @@ export function requireRows(rows: readonly Row[], { config, tokenizer }: InputCo
   }
 }
 
+/** The rows with the ids that the model reads in place of some tokens. */
+export function replaced(rows: Row[], { replacedTokens }: InputContext): Row[] {
+  if (!replacedTokens) return rows;
+  return rows.map((row) => ({ ...row, ids: row.ids.map((id) => replacedTokens.get(id) ?? id) }));
+}
+
 /** Concatenates the tokens of rows. Types and positions are null if all have the default. */
 export function batchOf(rows: readonly Row[], context: InputContext) {
   const { positionOffset } = context.config;
@@ -169,10 +175,11 @@ export async function runRows(
   const device = context.device();
   let done = 0;
   const run = async (piece: Row[], layers: DeviceLayers | null) => {
-    requireRows(piece, input, done);
-    await fetchRows?.(piece, encoder, signal);
+    const read = replaced(piece, input);
+    requireRows(read, input, done);
+    await fetchRows?.(read, encoder, signal);
     const raw = sites?.raw(done, piece) ?? null;
-    await runPiece(encoder, input, piece, { ...options, layers }, hooksOf(piece, done), raw);
+    await runPiece(encoder, input, read, { ...options, layers }, hooksOf(piece, done), raw);
     done += piece.length;
     onProgress?.({ done, total });
   };

@@ -50,14 +50,24 @@ export class RunnableModel extends Owned<Parts> {
 
   constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts) {
     super('PretrainedModel', runtime, parts);
-    const { config, settings, tokenizer, sentence, family, type, heads: tensors, otherDecoder } = loaded;
+    const {
+      config,
+      settings,
+      tokenizer,
+      sentence,
+      family,
+      type,
+      heads: tensors,
+      otherDecoder,
+      replacedTokens,
+    } = loaded;
     const { eps } = config;
     this.encoderConfig = config;
     this.sentence = sentence;
     const { texts } = sentence;
     const maxLength = Math.min(positionLimit(config), texts.maxLength ?? tokenizer?.maxLength ?? Infinity);
     const { padId, classPooling, tasks } = taskSettings(type, settings, config);
-    this.context = { tokenizer, config, maxLength, padId, texts };
+    this.context = { tokenizer, config, maxLength, padId, replacedTokens, texts };
     this.runContext = {
       encoder: () => this.raw.encoder,
       device: () => this.raw.device,

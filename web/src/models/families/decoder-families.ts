@@ -8,13 +8,14 @@ import {
   localLayers,
   MAX_LAYERS,
   MAX_WIDTH,
+  plainFrequencies,
   queryRows,
   rotaryDimOf,
   secondHalf,
   sizesOf,
   valueRows,
 } from './family.js';
-import { localRopeOptions, plainFrequencies, rope, ropeOptions, ropeSettings, ropeSettingsOf } from './rope.js';
+import { localRopeOptions, rope, ropeOptions, ropeSettings, ropeSettingsOf } from './rope.js';
 
 /** Which parts have biases. */
 export function biases(s: Settings): Partial<Config> {
@@ -203,6 +204,13 @@ export const embeddingGemma2: Family = {
     'ple_block.post_per_layer_input_norm': 'input.norm.',
   },
   layerTensors: { layer_scalar: 'input.factor' },
+  // The places of images, sounds and videos, which transformers reads as padding if there are none.
+  replacedTokens: (s) => {
+    if (s.get('model_type') !== 'embedding_gemma2') return new Map();
+    const padding = (s.record('text_config') ?? s).count('pad_token_id', 0);
+    const places = { image_token_id: 258_880, audio_token_id: 258_881, video_token_id: 258_884 };
+    return new Map(Object.entries(places).map(([key, id]) => [s.count(key, id), padding]));
+  },
 };
 
 type Heads = Pick<Config, 'headDim' | 'keyValueHeads' | 'numHeads'>;

@@ -83,6 +83,8 @@ export interface FamilyConfig {
   config: RawEncoderModelConfig;
   /** The settings of a GLiNER, for its encoder. */
   gliner?: GlinerConfig | undefined;
+  /** See Family. */
+  replacedTokens?: ReadonlyMap<number, number> | undefined;
 }
 
 /** The key of config.json that names the family. */
@@ -104,7 +106,7 @@ export async function textFamilyOf(settings: Settings): Promise<FamilyConfig> {
   const t5 = T5_FAMILIES.find((name) => name === type);
   if (t5) return configured(t5, (await t5File()).t5Families[t5], settings);
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
-    const { missingParts } = await bertLikeFile();
+    const { missingParts } = await importing('missing-parts', () => import('./missing-parts.js'));
     const missing = typeof type === 'string' ? missingParts.get(type) : undefined;
     if (missing) throw settings.unsupported(TYPE, `a family that heed has, not one with ${missing}`, `'${type}'`);
     const known = [...textFamilies, ...IMAGE_FAMILIES];
@@ -115,7 +117,8 @@ export async function textFamilyOf(settings: Settings): Promise<FamilyConfig> {
 }
 
 function configured(type: string, family: Family, settings: Settings): FamilyConfig {
-  return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
+  const config = { ...DEFAULTS, ...family.config(settings) };
+  return { type, family, config, replacedTokens: family.replacedTokens?.(settings) };
 }
 
 /** The rows of a parameter that each tensor of the encoder fills, by the tensor's name without the family's prefix. */

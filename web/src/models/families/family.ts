@@ -120,6 +120,8 @@ export interface Family extends EncoderNames {
    * without the prefix. Others: the names of all task heads.
    */
   headTensors?: RegExp | undefined;
+  /** The ids that the model reads in place of some tokens, by the ids of these tokens. */
+  replacedTokens?: ((settings: Settings) => ReadonlyMap<number, number>) | undefined;
 }
 
 /**
@@ -255,3 +257,7 @@ export function activation(s: Settings, key: string, fallback: string): string {
   const why = REFUSED.get(name);
   throw s.unsupported(key, `one of ${[...ACTIVATIONS.keys()].join(', ')}`, `'${name}'${why ? `, ${why}` : ''}`);
 }
+
+/** The angles w_k = base^(-2k/D). */
+export const plainFrequencies = (base: number, dim: number): number[] =>
+  Array.from({ length: dim / 2 }, (_, k) => base ** ((-2 * k) / dim));

@@ -4,6 +4,7 @@
  */
 import type { RawEncoderModelConfig } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
+import { plainFrequencies } from './family.js';
 
 const TYPE_KEYS = ['rope_type', 'type'];
 
@@ -160,10 +161,6 @@ export function rope(
       return { base, frequencies: undefined, factor: 1 };
   }
 }
-
-/** The angles w_k = base^(-2k/D). */
-export const plainFrequencies = (base: number, dim: number): number[] =>
-  Array.from({ length: dim / 2 }, (_, k) => base ** ((-2 * k) / dim));
 
 /** The options of an encoder for its rotary positions: those of all layers, or of those with global attention. */
 export const ropeOptions = ({ base, frequencies, factor }: Rope): Partial<RawEncoderModelConfig> => ({

@@ -38,6 +38,8 @@ interface DenseStep {
  */
 type Layout = Partial<Record<HeadName, Step[]>> & {
   decoder: string;
+  /** Whether the decoder has weights of its own unless config.json says otherwise. Default false. */
+  isUntied?: true | undefined;
   /** The key of config.json that says whether the decoder has a bias. Default: it has the file's. */
   decoderBiasKey?: string | undefined;
   /** The pooling before 'sequence-classification'. Default: `classifier_pooling` of config.json, or the first token. */
@@ -108,6 +110,7 @@ export const LAYOUTS: Record<string, Layout> = {
       { dense: 'head.linear2', activation: 'gelu_tanh' },
     ],
     decoder: 'cls',
+    isUntied: true,
   },
   bert: bertLayout,
   'deberta-v2': {
@@ -165,13 +168,14 @@ export const LAYOUTS: Record<string, Layout> = {
     'sequence-classification': [{ dense: 'dense', activation: 'gelu' }, ...classifier],
     'fill-mask': [],
     decoder: 'lm_head',
+    isUntied: true,
     classifierPooling: LATE,
   },
-  llama: decoderLayout,
+  llama: { ...decoderLayout, isUntied: true },
   t5: t5Layout,
   mt5: t5Layout,
   umt5: t5Layout,
-  qwen3: decoderLayout,
+  qwen3: { ...decoderLayout, isUntied: true },
   gemma3_text: decoderLayout,
 };
 
@@ -194,7 +198,7 @@ export function headKeys(type: string): string[] {
 
 /** Whether the decoder's weights are those of the token embeddings. */
 export const isTied = (type: string, settings: Settings) =>
-  settings.flag('tie_word_embeddings', !['qwen3', 'ultrabert', 'eurobert', 'llama'].includes(type));
+  settings.flag('tie_word_embeddings', !layoutOf(type).isUntied);
 
 /** The name of the decoder's weights in a checkpoint; null for families without one. */
 export function decoderOf(type: string): string | null {

@@ -36,7 +36,7 @@ import {
 import type { LoadedModel, LoadModelOptions } from '../../models/loaded-model.js';
 import type { Parts } from '../../models/parts.js';
 import { LocalModel } from '../../models/pretrained.js';
-import { batchOf, requireRows } from '../../models/run.js';
+import { batchOf, replaced, requireRows } from '../../models/run.js';
 import { toResult } from '../graph/loss.js';
 import { type NamePattern, type Parameter, parametersOf } from '../graph/parameters.js';
 import { RecordedModule } from '../graph/recorded-module.js';
@@ -440,8 +440,9 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
     sites: RawSites | null = null,
   ): Tensor {
     const { core } = this.#tape;
-    requireRows(rows, this.context, 0);
-    const batch = batchOf(rows, this.context);
+    const read = replaced(rows, this.context);
+    requireRows(read, this.context, 0);
+    const batch = batchOf(read, this.context);
     const options = { training: this.training, recompute: this.#options.recompute };
     const { inner } = this.#encoder.state;
     const body = (call: Recording) => {
