@@ -53,7 +53,7 @@ for (const [name, { corpus, queries, relevantDocs }] of sets) {
   const texts = asked.map((id) => queries[id]);
   const relevant = asked.map((id) => relevantDocs[id]);
   const index = await heed.TextIndex.of(model, items);
-  const words = new WordIndex();
+  const words = WordIndex.empty();
   const rows = { version: 0, eachRow: () => items.map((_, row) => [row, row]), textAt: (row) => items[row] };
   await words.update(rows, async () => {});
   const idsOf = (hits) => hits.map(({ id }) => id);
