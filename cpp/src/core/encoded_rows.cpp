@@ -143,8 +143,8 @@ void writeEncodedRows(const Parameter& parameter, int64_t first, const EncodedRo
         continue;
       case kColumns:
         for (Index r = 0; r < size; ++r) {
-          decodeTrellis(bytes + r * row_bytes, trellisBits(format.code), width, scales.rows[row + r], scales.columns, states,
-                        wide + r * width);
+          decodeTrellis(bytes + r * row_bytes, trellisBits(format.code), width, scales.rows[row + r], scales.columns,
+                        states, wide + r * width);
         }
         scales.placeOutliers(row, size, width, wide);
         break;

@@ -8,8 +8,8 @@
 namespace heed {
 namespace {
 
-/// Number of loads for which a thread spins: about 60 microseconds. One thread alone works for less than that between two
-/// parallel parts of a call for 16 tokens. More did not help there, and costs other work.
+/// Number of loads for which a thread spins: about 60 microseconds. One thread alone works for less than that between
+/// two parallel parts of a call for 16 tokens. More did not help there, and costs other work.
 constexpr int kSpins = 60'000;
 /// Batches per thread. More batches balance the load better, but cause more contention at the counter.
 constexpr Index kBatches = 8;

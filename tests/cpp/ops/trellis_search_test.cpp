@@ -72,7 +72,9 @@ TEST(TrellisSearch, FindsPathsWithSmallErrorsForStepsOfAllSizes) {
       }
       std::vector<uint16_t> found(300);
       trellisSearch(bits, 300, targets.data(), steps.data(), found.data(), arena);
-      EXPECT_LT(errorOf(targets, steps, {found.begin(), found.end()}), squares * (bits == 2 ? 0.25 : bits == 3 ? 0.06 : 0.015));
+      EXPECT_LT(errorOf(targets, steps, {found.begin(), found.end()}), squares * (bits == 2   ? 0.25
+                                                                                  : bits == 3 ? 0.06
+                                                                                              : 0.015));
     }
   }
 }

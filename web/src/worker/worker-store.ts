@@ -107,7 +107,7 @@ const stores = new Map<number, WorkerStore>();
 
 /** Answers a call of remote-store.ts. */
 export function callStore(runtime: Runtime, id: number, method: string, ...args: never[]): unknown {
-  if (method === 'open') return void stores.set(id, new WorkerStore(runtime, ...(args as unknown as [StoreOptions])));
+  if (method === 'open') return void stores.set(id, new WorkerStore(runtime, args[0] as unknown as StoreOptions));
   const store = stores.get(id)!;
   if (method === 'dispose') stores.delete(id);
   return (store as unknown as Record<string, (...args: never[]) => unknown>)[method]!(...args);
