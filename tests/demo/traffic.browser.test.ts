@@ -48,7 +48,7 @@ describe('traffic', () => {
     await page.getByRole('link', { name: 'Watch it learn' }).click();
     await expect
       .poll(() => page.getByRole('alert').innerText())
-      .toContain('You are offline, and this page is downloaded');
+      .toContain('You are offline. It is tried again');
     expect(await page.getByRole('alert').innerText()).not.toContain('preload');
     await context.setOffline(false); // the page tries again by itself
     await page.getByRole('button', { name: 'Train', exact: true }).waitFor();

@@ -25,8 +25,8 @@ const page = (title: string, lede: ComponentChildren, Content: FunctionComponent
 export const LearnPage = page(
   'Watch it learn',
   <>
-    A small transformer learns a task in this tab: watch its attention weights find the pattern. How it is built:{' '}
-    <CourseChapter of="11-encoder" />.
+    A small transformer, built as in <CourseChapter of="11-encoder" />, learns a task in this tab: watch its attention
+    weights.
   </>,
   Lesson,
 );
