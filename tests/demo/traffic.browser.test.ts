@@ -46,9 +46,7 @@ describe('traffic', () => {
       .getByText('the page still works, except “Watch it learn” and “Teach it” if they were not opened before')
       .waitFor();
     await page.getByRole('link', { name: 'Watch it learn' }).click();
-    await expect
-      .poll(() => page.getByRole('alert').innerText())
-      .toContain('You are offline. It is tried again');
+    await expect.poll(() => page.getByRole('alert').innerText()).toContain('You are offline. It is tried again');
     expect(await page.getByRole('alert').innerText()).not.toContain('preload');
     await context.setOffline(false); // the page tries again by itself
     await page.getByRole('button', { name: 'Train', exact: true }).waitFor();

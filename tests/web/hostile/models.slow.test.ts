@@ -3,20 +3,7 @@ import fc from 'fast-check';
 import * as heed from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tinyModel } from '../models/tiny.js';
-import {
-  changed,
-  extent,
-  fail,
-  filled,
-  flag,
-  isRecord,
-  options,
-  or,
-  real,
-  resolved,
-  runs,
-  tensor,
-} from './values.js';
+import { changed, extent, fail, filled, flag, isRecord, options, or, real, resolved, runs, tensor } from './values.js';
 
 const codes = [
   'INVALID_ARGUMENT',
