@@ -74,6 +74,8 @@ struct Call {
   }
 };
 
+using test::LayerOptions;
+
 LayerOptions layerOptions(Choices& choose) {
   LayerOptions o{};
   o.num_heads = choose.extent(4);
