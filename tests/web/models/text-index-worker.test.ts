@@ -257,7 +257,7 @@ describe('errors', () => {
     );
     const there = await heed.TextIndex.of(model, ['a'], { worker: true });
     expect(await messageOf(() => heed.TextIndex.of(model, ['a'], { into: there, worker: true }))).toMatch(
-      /TextIndex\.of\.worker: expected none, as the index `into` has its own, got true/,
+      /TextIndex\.of\.worker: expected undefined, because the index `into` has its own, got true/,
     );
     expect(await messageOf(() => heed.TextIndex.of(['a'], [[1, 0]], { worker: true } as object))).toMatch(/worker/);
   });

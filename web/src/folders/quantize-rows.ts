@@ -55,8 +55,9 @@ export function rotationBlock(width: number): number {
 
 /**
  * The strided stages of the transform of a row of weights times `factor`: signs, and a Hadamard transform of blocks of
- * B = `rotationBlock(width)` entries that are width / B apart, as in cpp/src/gemm/rotation.h and docs/quantization.md. The signs are applied by
- * subtracting where a stage would add, and the reverse. `signs`: false for files of earlier builds.
+ * B = `rotationBlock(width)` entries that are width / B apart, as in cpp/src/gemm/rotation.h and docs/quantization.md.
+ * The signs are applied by subtracting where a stage would add, and the reverse. `signs`: false for files of earlier
+ * builds.
  */
 function transform(row: Float32Array, factor: number, signs: boolean): Float32Array<ArrayBuffer> {
   const out = row.map((value) => value * factor);
@@ -180,9 +181,9 @@ export function roundedBrainFloats(values: Float32Array, tensor: string): Uint16
 export type StoredForm = 'int8' | RowCode;
 
 /**
- * The `quantization_config` for config.json, in the format of compressed-tensors. `matrices`: each format with its targets. Embedding
- * tables are in a group of their own unless all weights have one format. `ignore`: modules whose matrices remain floats. `rotated`: modules whose
- * matrices are rotated.
+ * The `quantization_config` for config.json, in the format of compressed-tensors. `matrices`: each format with its
+ * targets. Embedding tables are in a group of their own unless all weights have one format. `ignore`: modules whose
+ * matrices remain floats. `rotated`: modules whose matrices are rotated.
  */
 export function quantizationConfig(
   tables: StoredForm,

@@ -38,6 +38,7 @@ import {
   type RewriteReport,
   type Rewritten,
   rewriteSchema,
+  trellisBits,
   writeFolder,
 } from './rewrite.js';
 
@@ -120,7 +121,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   let calibration: Calibration | null = null;
   try {
     const fitted = planned.tensors.flatMap(({ form, parameter }) =>
-      /int[234]/.test(form) && parameter && parameter !== WORD_TABLE ? [parameter] : [],
+      trellisBits(form) && parameter && parameter !== WORD_TABLE ? [parameter] : [],
     );
     if (fitted.length > 0 && tokenizerFile) {
       const all = [...CALIBRATION_TEXTS, ...(texts ?? [])];

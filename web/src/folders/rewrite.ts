@@ -99,7 +99,7 @@ export async function openOriginal(
 export type Form = 'int8' | 'int4' | 'int3' | 'int2' | 'bf16' | 'copy' | 'none';
 
 /** The number of bits of a form by trellis-coded quantization; null for other forms. */
-const trellisBits = (form: Form): TrellisBits | null =>
+export const trellisBits = (form: Form): TrellisBits | null =>
   /^int[234]$/.test(form) ? (Number(form.at(-1)) as TrellisBits) : null;
 
 export interface PlannedTensor {

@@ -19,8 +19,8 @@ const WORDS = /\p{Ideographic}|(?:(?!\p{Ideographic})[\p{L}\p{M}])+/gu;
 const UNKNOWN = new Set(['[UNK]', '<unk>', '<UNK>', 'UNK']);
 
 /**
- * How well the vocabulary covers each text, from the text's tokens. null for a text with words whose tokens have no ranges in it, because
- * a chat template has put it into a message.
+ * How well the vocabulary covers each text, from the text's tokens. null for a text with words whose tokens have no
+ * ranges in it, because a chat template has put it into a message.
  */
 export async function coverageOf(
   texts: readonly string[],

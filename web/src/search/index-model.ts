@@ -147,8 +147,8 @@ export async function embedFor(
 }
 
 /**
- * How well the vocabulary of an index's model covers queries. null for an embedder without `tokenize`, such as a function, and for each query
- * that a chat template has put into a message.
+ * How well the vocabulary of an index's model covers queries. null for an embedder without `tokenize`, such as a
+ * function, and for each query that a chat template has put into a message.
  */
 export async function coverageOfQueries(
   embedder: IndexEmbedder,

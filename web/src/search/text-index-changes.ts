@@ -166,7 +166,8 @@ export async function fillIndex(
   inTurn: (call: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   for (const [name, value] of Object.entries(form))
-    if (value !== null) throw invalid(`TextIndex.of.${name}`, 'none, as the index `into` has its own', describe(value));
+    if (value !== null)
+      throw invalid(`TextIndex.of.${name}`, 'undefined, because the index `into` has its own', describe(value));
   const { rows } = state;
   const wanted = Array.from(texts, (_, i) => given?.[i] ?? i);
   rows.idsFor(wanted, texts.length, true); // throws for ids that are given twice
