@@ -151,7 +151,7 @@ describe('downloading a model', () => {
     await page.getByText(cancelled).waitFor();
     expect(await contents(page).count()).toBe(1); // the drop has not closed the open model
     expect(await page.getByRole('alert').count()).toBe(0);
-    await page.getByRole('heading', { name: 'Drop a model folder on this page' }).waitFor();
+    await page.getByRole('heading', { name: 'Drop a model folder here' }).waitFor();
     expect(await chooseFolder(page).isDisabled()).toBe(false);
   });
 

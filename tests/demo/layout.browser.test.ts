@@ -95,8 +95,33 @@ describe('no page scrolls sideways', () => {
   );
 });
 
+/** In the page, what moves when the typeface replaces each of the system's fonts that stand in for it (fallback.css) and that this machine has. */
+async function swapTypeface(): Promise<{ family: string; total: number; moved: string[] }[]> {
+  type Shift = PerformanceEntry & { value: number; sources: { node?: Element }[] };
+  let found: Shift[] = [];
+  new PerformanceObserver((list) => found.push(...(list.getEntries() as Shift[]))).observe({ type: 'layout-shift' });
+  const frame = () => new Promise(requestAnimationFrame);
+  const style = document.documentElement.style;
+  const swapped = [];
+  const families = new Set([...document.fonts].map(({ family }) => family).filter((name) => name.includes('Sized')));
+  for (const family of families) {
+    const faces = [...document.fonts].filter((face) => face.family === family);
+    await Promise.allSettled(faces.map((face) => face.load()));
+    if (faces.some(({ status }) => status !== 'loaded')) continue;
+    style.setProperty('--serif', family);
+    for (let i = 0; i < 4; i++) await frame();
+    found = [];
+    style.removeProperty('--serif');
+    for (let i = 0; i < 4; i++) await frame();
+    const total = found.reduce((sum, { value }) => sum + value, 0);
+    const moved = found.flatMap(({ sources }) => sources.map(({ node }) => node?.outerHTML?.slice(0, 60) ?? ''));
+    swapped.push({ family, total, moved });
+  }
+  return swapped;
+}
+
 describe('while the page loads', () => {
-  describe.each([1280, 390])('at %i px', (width) => {
+  describe.each([1440, 1280, 390])('at %i px', (width) => {
     let page: Page;
     beforeAll(async () => {
       ({ page } = await newVisit(site.browser, { viewport: { width, height: 800 }, serviceWorkers: 'block' }));
@@ -144,6 +169,10 @@ describe('while the page loads', () => {
         const total = shifts.reduce((sum, { value }) => sum + value, 0);
         console.log(`layout shift of ${hash} at ${width} px: ${total.toFixed(3)}`);
         expect(total, JSON.stringify(shifts, null, 1)).toBeLessThanOrEqual(mostShift);
+        const swaps = await page.evaluate(swapTypeface);
+        expect(swaps).not.toEqual([]);
+        for (const { family, total, moved } of swaps)
+          expect(total, `${family}: ${moved.join('\n')}`).toBeLessThanOrEqual(mostShift);
       },
     );
   });

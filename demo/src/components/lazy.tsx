@@ -31,10 +31,11 @@ export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent 
     const { Content } = loaded.value ?? {};
     if (Content) return <Content />;
     if (failure.value) return <Failed what="This page" of={failure.value} retry={() => location.reload()} />;
+    // Not a paragraph: Preact would make one of index.html's into it, which would move.
     return (
-      <p class="waiting" role="status">
+      <div class="waiting" role="status">
         Loading the page …
-      </p>
+      </div>
     );
   };
 }

@@ -30,7 +30,7 @@ export function Source() {
           : over
             ? 'Drop the folder to open it'
             : canHover
-              ? 'Drop a model folder on this page'
+              ? 'Drop a model folder here'
               : 'Open a model of your own'}
       </h2>
       <div class="row">
