@@ -236,7 +236,7 @@ export class Heed extends Functions {
   }
 
   /**
-   * Converts a model's folder to matrices and embedding tables in 8, 4 or 3 bits: at most a quarter of the bytes,
+   * Converts a model's folder to matrices and embedding tables in 8, 4, 3 or 2 bits: at most a quarter of the bytes,
    * loaded by `fromPretrained` like any other folder. In Node, `out` names a new folder to write to.
    *
    * @example

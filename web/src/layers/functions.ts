@@ -46,8 +46,8 @@ export type Attended<W extends boolean = boolean, Weights = Tensor> = { output: 
 /** Options of `attention`. Notation: N batch, H heads, L queries, S keys. */
 export interface AttentionOptions<W extends boolean = boolean> {
   /**
-   * A mask that broadcasts to [...,L,S], in layers to [N,H,L,S]: nested arrays or a `Uint8Array` tensor, where true or
-   * 1 allows attention, or a `Float32Array` tensor that is added to the scores. Default: none.
+   * A mask that broadcasts to [...,L,S], in layers to [N,H,L,S]. `MaskInput` says which masks allow attention, and which
+   * are added to the scores. Default: none.
    */
   mask?: MaskInput | undefined;
   /** Whether query i attends only to keys 0..i, aligned at the top left. Default false. */

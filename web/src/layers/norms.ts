@@ -39,9 +39,9 @@ export interface BatchNormOptions extends LayerOptions {
 }
 
 /**
- * Normalizes each feature by its moving averages over batches (Ioffe, Szegedy 2015, arXiv:1502.03167):
- * `torch.nn.BatchNorm1d` in inference, with features last. For comparison with `LayerNorm`. x [..., E] -> [..., E].
- * Parameters `weight`, `bias` and buffers `running_mean`, `running_var`, all [E].
+ * Normalizes each feature by its moving averages over batches or, in the training mode of heed/train, by the statistics
+ * of the batch (Ioffe, Szegedy 2015, arXiv:1502.03167): `torch.nn.BatchNorm1d` with features last. For comparison with
+ * `LayerNorm`. x [..., E] -> [..., E]. Parameters `weight`, `bias` and buffers `running_mean`, `running_var`, all [E].
  *
  * @example
  * const norm = new heed.BatchNorm({ numFeatures: 2 });

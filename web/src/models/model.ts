@@ -365,7 +365,8 @@ export interface PretrainedModel {
   /**
    * Embeds the documents of a search: `embed` with the prompt named `document`, `passage`, `corpus` or
    * `search_document` in the model's folder, or as `embed` by default if there is none. Corresponds to
-   * sentence-transformers' encode_document, which looks only for `document`.
+   * sentence-transformers' encode_document, which has no `search_document` and takes `document` even if the folder does
+   * not define it, as an empty prompt.
    *
    * @example
    * const documents = await model.embedDocument(['the quick fox', 'a dog']);

@@ -93,7 +93,7 @@ function labelsOf(model: Pick<TextHead, 'config'>, logits: Tensor, topK: number)
  *
  * A model without a classifier, such as the bundled one, compares token vectors (`embedTokens`) instead, as a ColBERT
  * does: the score is the mean, over the query's tokens, of the largest dot product with a token of the document, from -1 to 1
- * for vectors of unit norm. `prompt`, `promptName` and `edit` are for cross-encoders.
+ * for vectors of unit norm. `prompt` and `promptName` are for cross-encoders.
  *
  * @example
  * const hits = await rerank(crossEncoder, 'What do cats eat?', ['Cats eat fish.', 'It rains.'], { topK: 1 });

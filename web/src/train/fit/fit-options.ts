@@ -93,7 +93,7 @@ export interface FitOptions {
   validation?: number | Examples | Batches | undefined;
   /**
    * What to measure in each epoch, besides the loss. During training, metrics are computed from the outputs from which the
-   * loss is computed, before the step, as in Keras. Not with `workers`. Default: none.
+   * loss is computed, before the step, as in Keras. Default: none.
    */
   metrics?: readonly FitMetric[] | undefined;
   /** Functions to call and wait for after each step or epoch, which may stop the training. Default: none. */

@@ -209,7 +209,7 @@ function isBetter(metric: number, best: number | null, { mode, threshold, thresh
   return sign * metric > sign * (thresholdMode === 'rel' ? best * (1 + sign * threshold) : best + sign * threshold);
 }
 
-/** Makes schedules. With a warm-up, the factor of the first step is 0. */
+/** Makes schedules. With a warm-up, the factor of the first step is 0, except in `noam`. */
 export interface Schedules {
   /**
    * Makes a schedule whose factor rises to 1 in `warmup` steps, then falls linearly to 0 at `steps`.
