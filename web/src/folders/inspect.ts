@@ -61,7 +61,7 @@ export interface Inspection
   /**
    * `fp32`: the size of all these files in bytes, for any dtype they are loaded as. `q8`: the size after `quantize`
    * with default options; equal to `fp32` if the folder is already quantized or cannot be. null if the server does not
-   * report every size.
+   * report every size. A decoder of words counts as tied if `tie_word_embeddings` says so, because no values are read.
    */
   download: { fp32: number | null; q8: number | null };
   /** The size of the encoder's weights in memory, in bytes. */

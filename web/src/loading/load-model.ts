@@ -139,7 +139,7 @@ export async function loadModel(
       numLayers !== undefined,
       tied ? decoderOf(type) : null,
     );
-    const receive: typeof loader.loadTensor = (entry, reader) => loader.loadTensor(entry, reader);
+    const receive: typeof loader.loadTensor = (...tensor) => loader.loadTensor(...tensor);
     const places = { rows: loader.rows, isHead };
     const openCompressed = weights.onnx ? null : await openCompressedWeights(settings!);
     const compressed = openCompressed?.({
