@@ -22,6 +22,7 @@ import { rotatedModules, tableCodeIn } from '../models/families/quantization.js'
 import type { SentenceConfig } from '../models/families/sentence-config.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import {
+  addLastToken,
   finalNormalize,
   isStaticIn,
   layersIn,
@@ -115,8 +116,9 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
   const tokenizerJson = tokenizerFile && Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
   const sentence = await readSentence();
-  const vectors = sentence && vectorSteps(sentence.steps);
   let settings = configFile && (await Settings.read(configFile));
+  if (sentence && settings) addLastToken(sentence, settings);
+  const vectors = sentence && vectorSteps(sentence.steps);
   const fileSettings = settings;
   const isStatic = settings?.get('model_type') === STATIC || isStaticIn(sentence);
   const sentenceProblem = problem;

@@ -304,7 +304,7 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
   sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor {
     const name = 'sentenceVectors';
     const read = readOptions(name, vectorSchema, options);
-    const { pooling, normalize, width, full } = vectorForm(name, this.sentence, this.config, read);
+    const { pooling, normalize, width, full, normalizesFirst } = vectorForm(name, this.sentence, this.config, read);
     const prompt = promptOf(this.sentence, read);
     const rows = this.#rows(name, input, read, prompt);
     const skipped = skippedTokens(input, prompt, read, this.sentence, this.context);
@@ -312,8 +312,9 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
     const vectors = this.#throughSteps(name, rows, { pooling, skipped, unnormalized: true });
     return this.#run(name, (call) => {
       let x = call.input('x', vectors);
+      if (normalizesFirst) x = call.keep(core.recordNormalize(call.graph, x));
       if (width < full) x = call.keep(core.recordSlice(call.graph, x, 1, 0, width));
-      if (normalize) x = call.keep(core.recordNormalize(call.graph, x));
+      if (normalize && !normalizesFirst) x = call.keep(core.recordNormalize(call.graph, x));
       return core.recordReshape(call.graph, x, [rows.length, width]);
     });
   }
