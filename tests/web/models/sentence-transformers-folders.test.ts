@@ -290,3 +290,29 @@ test('the settings of a Transformer in a folder of its own are those of that fol
   expect(await vectorsOf({ ...nested, 'sentence_bert_config.json': other })).toEqual(expected);
   expect(await vectorsOf({ ...nested, '0_Transformer/sentence_bert_config.json': other })).not.toEqual(expected);
 });
+
+describe('training', () => {
+  const fixture = (name: string) =>
+    fileURLToPath(new URL(`../../fixtures/sentence-transformers/${name}`, import.meta.url));
+
+  test.each([
+    ['layers', 'got those of several layers'],
+    ['hidden-state', 'got hidden_states -2'],
+  ])('%s is rejected, because its vectors depend on other hidden states than the last', async (name, message) => {
+    const training = await loadTraining();
+    await expect(training.fromPretrained(fixture(name), { trainable: true })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  test('a WeightedLayerPooling without effect is not', async () => {
+    const training = await loadTraining();
+    const model = await training.fromPretrained(fixture('layers-unused'), { trainable: true, dropout: 0 });
+    const { embed, texts } = JSON.parse(readFileSync(`${fixture('layers-unused')}/expected.json`, 'utf8'));
+    const { data } = model.sentenceVectors(texts);
+    (embed as number[][]).flat().forEach((value, i) => {
+      expect(data[i]).toBeCloseTo(value, 4);
+    });
+  });
+});

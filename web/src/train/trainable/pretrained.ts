@@ -113,6 +113,7 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
     const steps = vectorSteps(loaded.sentence.steps);
     const scores = scoreLayers(loaded.sentence.steps);
     requireTrainable([...steps, ...scores]);
+    if (parts.steps.readsStates) throw needsLastStates('those of several layers, as WeightedLayerPooling does');
     const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
     const heads = new HeadLayers();
     super(heads.sharing(runtime), loaded, parts);
@@ -515,12 +516,15 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
   }
 }
 
+/** Makes the error for a folder whose vectors depend on other hidden states than the last. */
+const needsLastStates = (got: string) =>
+  invalid('fromPretrained.trainable', 'a folder that uses the last hidden states', got, 'UNSUPPORTED');
+
 /** @throws HeedError UNSUPPORTED for steps that have no gradient */
 function requireTrainable(steps: readonly Step[]): void {
   const name = 'fromPretrained.trainable';
   for (const step of steps) {
-    if (step.kind === 'model' && step.from[0] === 'hidden_states')
-      throw invalid(name, 'a folder that uses the last hidden states', step.from.join(' '), 'UNSUPPORTED');
+    if (step.kind === 'model' && step.from[0] === 'hidden_states') throw needsLastStates(step.from.join(' '));
     if (step.kind !== 'dense') continue;
     if (step.residual)
       throw invalid(name, 'Dense layers without use_residual', `'${step.path}' with it`, 'UNSUPPORTED');
