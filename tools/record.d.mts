@@ -17,3 +17,4 @@ export function faults(
   options: { exact: boolean },
 ): string[];
 export function changelogFaults(changelog: string, now: { version: string; compiler: Entry['compiler'] }): string[];
+export function releaseOf(version: string, known: { tags: string[]; changelog: string }): string | null;

@@ -1,7 +1,7 @@
 // bench/record.json holds each release's sizes, the memory that training takes, and its speed as ratios to other libraries. Sizes
 // are compared with those of the working tree, speeds only with recorded ones: a test that measured time would depend on the load
 // of the machine.
-//   `npm run record`          writes the entry of package.json's version, from dist/ and bench/RESULTS.md, and the documents' figures
+//   `npm run record`          writes the entry of package.json's version, from dist/ and bench/RESULTS.md, and the documents' figures; refuses a released version
 //   `npm run record check`    for tests: prints the sizes; the entry exists, no size is more than 3 % above it, no ratio fell without a reason, int8 is faster than fp32
 //   `npm run record release`  for a release: sizes are also equal to the byte, and the changelog is complete
 import { execFileSync } from 'node:child_process';
@@ -117,11 +117,45 @@ export function changelogFaults(changelog, { version, compiler }) {
   return wrong;
 }
 
+/**
+ * What says that a version is released: its tag or, as a clone may lack tags, a newer section of the changelog. null if it
+ * is not.
+ */
+export function releaseOf(version, { tags, changelog }) {
+  if (tags.includes(`v${version}`)) return `the tag v${version}`;
+  const sections = [...changelog.matchAll(/^## (\S+)/gm)].map(([, name]) => name);
+  return sections.indexOf(version) > 0 ? `'## ${sections[0]}' above it in CHANGELOG.md` : null;
+}
+
+/** The tags of this clone; [] also outside a clone. */
+function gitTags() {
+  try {
+    const options = { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] };
+    return execFileSync('git', ['tag', '--list', 'v*'], options).split('\n').filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+/** Refuses to replace the record of a release. */
+function requireUnreleased() {
+  const { version } = JSON.parse(read('package.json'));
+  const tags = gitTags();
+  const by = releaseOf(version, { tags, changelog: read('CHANGELOG.md') });
+  if (by)
+    throw new PlainError(
+      `${version} is released, as ${by} says, and bench/record.json keeps its entry. Set the next version in package.json first: npm version --no-git-tag-version <version>`,
+    );
+  if (tags.length === 0)
+    say(`there are no tags here: CHANGELOG.md has nothing above ${version}, so it is not released`);
+}
+
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   await runMain(async () => {
     const [command = 'write'] = process.argv.slice(2);
     if (!['write', 'check', 'release'].includes(command))
       throw new PlainError(`command: expected check or release, got '${command}'`);
+    if (command === 'write') requireUnreleased();
     await build();
     const record = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
     const now = entry();

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { changelogFaults, faults, ratiosOf, slowdowns, slowInt8 } from '../../tools/record.mjs';
+import { changelogFaults, faults, ratiosOf, releaseOf, slowdowns, slowInt8 } from '../../tools/record.mjs';
 
 const markdown = readFileSync(new URL('../../bench/RESULTS.md', import.meta.url), 'utf8');
 
@@ -92,6 +92,19 @@ it('lets sizes grow by 3 % over the record, and compares them to the byte for a 
   expect(faults({ ...slow, '0.2.0': { ...slow['0.2.0'], slower: 'exact now' } }, now(1000), { exact: false })).toEqual(
     [],
   );
+});
+
+it('knows a release by its tag, and in a clone without tags by a newer section of the changelog', () => {
+  const changelog = '# Changelog\n\n## Unreleased\n\n## 0.2.0 - 2026-01-31\n\n## 0.1.0 - 2025-12-01\n';
+  const dated = changelog.replace('Unreleased', '0.3.0 - 2026-02-28'); // as it is while 0.3.0 is being released
+  expect(releaseOf('0.2.0', { tags: ['v0.1.0', 'v0.2.0'], changelog })).toBe('the tag v0.2.0');
+  expect(releaseOf('0.3.0', { tags: ['v0.3.0'], changelog: dated })).toBe('the tag v0.3.0');
+  for (const tags of [[], ['v0.1.0', 'v0.2.0']]) {
+    expect(releaseOf('0.3.0', { tags, changelog })).toBeNull();
+    expect(releaseOf('0.3.0', { tags, changelog: dated })).toBeNull();
+  }
+  expect(releaseOf('0.2.0', { tags: [], changelog })).toBe("'## Unreleased' above it in CHANGELOG.md");
+  expect(releaseOf('0.2.0', { tags: [], changelog: dated })).toBe("'## 0.3.0' above it in CHANGELOG.md");
 });
 
 it('requires a changelog with a date and the compiler', () => {

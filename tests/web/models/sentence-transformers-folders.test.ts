@@ -1,8 +1,11 @@
 /**
  * Settings of sentence-transformers: pooling, the order of modules, the Transformer module, similarity.
  */
-import { loadTokenizer, type Tensor } from 'heed';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { classify, loadTokenizer, type Tensor } from 'heed';
 import { evaluateEmbeddingSimilarity } from 'heed/evaluation';
+import { load as loadTraining } from 'heed/train';
 import { describe, expect, test } from 'vitest';
 import { type Files, heed, json, parsed, texts, tiny, vectorsOf } from './folder-support.js';
 import { runsAsItIs } from './tiny.js';
@@ -229,5 +232,87 @@ describe('similarity_fn_name', () => {
       const expected = await evaluateEmbeddingSimilarity(plain, pairs, { similarity });
       expect(await evaluateEmbeddingSimilarity(model, pairs)).toEqual(expected);
     }
+  });
+});
+
+describe('truncate_dim', () => {
+  const root = new URL('../../fixtures/sentence-transformers/truncate-dim/', import.meta.url);
+  const folder = fileURLToPath(root);
+  const { texts: given, embed } = JSON.parse(readFileSync(new URL('expected.json', root), 'utf8')) as {
+    texts: string[];
+    embed: number[][];
+  };
+
+  test('is the default of dimensions, and the entries before are those of all', async () => {
+    using model = await heed.fromPretrained(folder);
+    expect([model.dimensions, model.config.dimensions]).toEqual([5, 5]);
+    const all = (await model.embed(given, { dimensions: 16 })).toArray<number[][]>();
+    all.forEach((row, n) => {
+      expect(Math.hypot(...row)).toBeCloseTo(1, 5);
+      row.slice(0, 5).forEach((value, i) => {
+        expect(value).toBeCloseTo(embed[n]![i]!, 5);
+      });
+    });
+    const unit = (await model.embed(given, { normalize: true })).toArray<number[][]>();
+    for (const row of unit) expect(Math.hypot(...row)).toBeCloseTo(1, 5);
+    await expect(model.embed(given, { dimensions: 17 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    expect((await heed.inspect(folder)).unread).toEqual([]);
+  });
+
+  test('a wrong value is rejected', async () => {
+    const files = { ...tiny, ...modules(['', 'Transformer']) };
+    for (const value of [0, 1.5, '3'])
+      await expect(
+        heed.fromPretrained({ ...files, 'config_sentence_transformers.json': json({ truncate_dim: value }) }),
+      ).rejects.toMatchObject({ code: 'INVALID_FILE', message: expect.stringContaining('truncate_dim') });
+  });
+
+  test('a trainable model and a classifier follow it', async () => {
+    const training = await loadTraining();
+    const model = await training.fromPretrained(folder, { trainable: true, dropout: 0 });
+    const { data, shape } = model.sentenceVectors(given);
+    expect(shape).toEqual([given.length, 5]);
+    embed.flat().forEach((value, i) => {
+      expect(data[i]).toBeCloseTo(value, 5);
+    });
+    using plain = await training.fromPretrained(folder);
+    const examples = given.map((text, i) => ({ text, label: 'ab'[i % 2]! }));
+    await training.trainClassifier(plain, examples, { seed: 1 });
+    expect(await classify(plain, given)).toHaveLength(given.length);
+  });
+});
+
+test('the settings of a Transformer in a folder of its own are those of that folder', async () => {
+  const inside = Object.fromEntries(Object.entries(tiny).map(([path, file]) => [`0_Transformer/${path}`, file]));
+  const nested = { ...inside, ...modules(['0_Transformer', 'Transformer']) };
+  const expected = await vectorsOf(nested);
+  const other = json({ max_seq_length: 3 });
+  expect(await vectorsOf({ ...nested, 'sentence_bert_config.json': other })).toEqual(expected);
+  expect(await vectorsOf({ ...nested, '0_Transformer/sentence_bert_config.json': other })).not.toEqual(expected);
+});
+
+describe('training', () => {
+  const fixture = (name: string) =>
+    fileURLToPath(new URL(`../../fixtures/sentence-transformers/${name}`, import.meta.url));
+
+  test.each([
+    ['layers', 'got those of several layers'],
+    ['hidden-state', 'got hidden_states -2'],
+  ])('%s is rejected, because its vectors depend on other hidden states than the last', async (name, message) => {
+    const training = await loadTraining();
+    await expect(training.fromPretrained(fixture(name), { trainable: true })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  test('a WeightedLayerPooling without effect is not', async () => {
+    const training = await loadTraining();
+    const model = await training.fromPretrained(fixture('layers-unused'), { trainable: true, dropout: 0 });
+    const { embed, texts } = JSON.parse(readFileSync(`${fixture('layers-unused')}/expected.json`, 'utf8'));
+    const { data } = model.sentenceVectors(texts);
+    (embed as number[][]).flat().forEach((value, i) => {
+      expect(data[i]).toBeCloseTo(value, 4);
+    });
   });
 });

@@ -22,6 +22,7 @@ import { rotatedModules, tableCodeIn } from '../models/families/quantization.js'
 import type { SentenceConfig } from '../models/families/sentence-config.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import {
+  addLastToken,
   finalNormalize,
   isStaticIn,
   layersIn,
@@ -61,7 +62,7 @@ export interface Inspection
   /**
    * `fp32`: the size of all these files in bytes, for any dtype they are loaded as. `q8`: the size after `quantize`
    * with default options; equal to `fp32` if the folder is already quantized or cannot be. null if the server does not
-   * report every size.
+   * report every size. A decoder of words counts as tied if `tie_word_embeddings` says so, because no values are read.
    */
   download: { fp32: number | null; q8: number | null };
   /** The size of the encoder's weights in memory, in bytes. */
@@ -115,8 +116,9 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
   const tokenizerJson = tokenizerFile && Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
   const sentence = await readSentence();
-  const vectors = sentence && vectorSteps(sentence.steps);
   let settings = configFile && (await Settings.read(configFile));
+  if (sentence && settings) addLastToken(sentence, settings);
+  const vectors = sentence && vectorSteps(sentence.steps);
   const fileSettings = settings;
   const isStatic = settings?.get('model_type') === STATIC || isStaticIn(sentence);
   const sentenceProblem = problem;

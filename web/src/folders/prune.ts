@@ -116,7 +116,8 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     const planned = await planOf(folder, settings, vocabSize, kept, signal, keptPositions(original, keep, positions));
     const leftOut = paths.filter((path) => OTHER_VOCABULARY.test(path));
     const rewritten = (path: string, bytes: Uint8Array) => {
-      const values = () => Object.fromEntries(Settings.parse(bytes, path).entries());
+      const from = () => (path === 'config.json' ? settings : Settings.parse(bytes, path));
+      const values = () => Object.fromEntries(from().entries());
       const asJson = (value: object) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
       if (path === 'tokenizer.json') return new TextEncoder().encode(vocabulary.pruned(newIds));
       if (path === 'tokenizer_config.json')

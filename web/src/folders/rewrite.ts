@@ -26,10 +26,14 @@ import {
 } from '../io/safetensors.js';
 import { Settings } from '../io/settings.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { familyOf } from '../loading/family-of.js';
 import { remoteSchema } from '../models/call-options.js';
+import { parameterRowsOf } from '../models/families/families.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
-import { WORD_TABLE } from '../models/families/weights.js';
+import { bareName, WORD_TABLE } from '../models/families/weights.js';
+import { decoderOf, isTied } from '../models/heads/task-heads.js';
 import { notAtRoot, openModelFiles } from '../models/model-files.js';
+import { STATIC } from '../models/static-embedding.js';
 import type { Calibration } from './calibration.js';
 import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.js';
 import { openSafetensors } from './onnx-tensors.js';
@@ -92,7 +96,49 @@ export async function openOriginal(
   const sentence = await readSentenceConfig(folder, signal);
   const { configFile, tokenizerFile, within } = await openModelFiles(folder, async () => sentence, signal);
   if (!configFile || within !== '') throw notAtRoot('source', ['config.json'], within);
-  return { integrity, open, folder, sentence, settings: await Settings.read(configFile), tokenizerFile };
+  const settings = await untied(folder, await Settings.read(configFile), signal);
+  return { integrity, open, folder, sentence, settings, tokenizerFile };
+}
+
+/** The number of values by which `untied` compares two tensors. */
+const COMPARED = 4096;
+
+/**
+ * These settings, with `tie_word_embeddings: false` if the folder has a decoder of words whose weights are not the token
+ * embeddings: transformers then uses the decoder.
+ */
+async function untied(folder: ModelFolder, settings: Settings, signal: SignalLike | undefined): Promise<Settings> {
+  if (settings.get('model_type') === STATIC) return settings;
+  const { type, family, config } = await familyOf(settings);
+  const decoder = isTied(type, settings) ? decoderOf(type) : null;
+  if (decoder === null) return settings;
+  const rows = parameterRowsOf(family, config);
+  const isCompared = ({ name, dtype }: TensorEntry) => {
+    const bare = bareName(name, family.prefix);
+    return (rows.get(bare)?.parameter === WORD_TABLE || bare === decoder) && ['F32', 'F16', 'BF16'].includes(dtype);
+  };
+  const own = settings.with({ tie_word_embeddings: false });
+  const { files } = await openSafetensors(folder, own, signal);
+  const compared: Float32Array[] = [];
+  for (const open of files) {
+    const reader = new ByteReader(await open());
+    try {
+      const [, json] = await readHeader(reader);
+      const entries = parseHeader(json, reader.file.name, reader.file.size);
+      const found = entries.filter(isCompared);
+      if (files.length === 1 && found.length < 2) return settings;
+      let at = 0;
+      for (const { begin, end, dtype } of found) {
+        await reader.skip(begin - at);
+        at = Math.min(end, begin + COMPARED * DTYPE_BYTES[dtype as Dtype]);
+        compared.push(widen(await reader.take(at - begin), dtype as Dtype));
+      }
+    } finally {
+      await reader.close();
+    }
+  }
+  const [a, b] = compared;
+  return b && a!.some((value, i) => value !== b[i]) ? own : settings;
 }
 
 /** How a tensor is written: rounded (bf16: fp32 tensors only), copied byte for byte, or left out. */

@@ -14,7 +14,7 @@ import type { Family } from '../models/families/family.js';
 import { type Rotation, rotatedModules, tableCodeIn } from '../models/families/quantization.js';
 import type { SentenceConfig } from '../models/families/sentence-config.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
-import { addNormalize, isSparseTable, isStaticIn } from '../models/families/steps.js';
+import { addLastToken, addNormalize, isSparseTable, isStaticIn } from '../models/families/steps.js';
 import { openWeights } from '../models/families/weight-files.js';
 import { WeightLoader } from '../models/families/weights.js';
 import { classPoolingOf, decoderOf, isHeadTensor, isTied } from '../models/heads/task-heads.js';
@@ -99,6 +99,7 @@ export async function loadModel(
     const sentence = await sentenceRead;
     if (String(settings!.get('architectures')) === STANFORD)
       sentence.general = (await Settings.in(folder, 'artifact.metadata', signal)) ?? settings;
+    addLastToken(sentence, settings!);
     const isModel2vec = table !== null && (table.isModel2vec || !isStaticIn(sentence));
     if (isModel2vec && settings!.flag('normalize', false)) addNormalize(sentence);
     const special = specialTokensOf(sentence, isModel2vec);
@@ -139,7 +140,7 @@ export async function loadModel(
       numLayers !== undefined,
       tied ? decoderOf(type) : null,
     );
-    const receive: typeof loader.loadTensor = (entry, reader) => loader.loadTensor(entry, reader);
+    const receive: typeof loader.loadTensor = (...tensor) => loader.loadTensor(...tensor);
     const places = { rows: loader.rows, isHead };
     const openCompressed = weights.onnx ? null : await openCompressedWeights(settings!);
     const compressed = openCompressed?.({

@@ -79,7 +79,7 @@ export class RunnableModel extends Owned<Parts> {
     this.tasks = tasks;
     parts.pooler = makePooler(family.pooler, this.headContext);
     const parameterCount = parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
-    const { full: dimensions } = vectorForm('embed', sentence, config);
+    const { width: dimensions } = vectorForm('embed', sentence, config);
     this.config = modelConfig(loaded, { dimensions, maxLength, parameterCount });
   }
 

@@ -54,6 +54,8 @@ export interface SentenceConfig {
   /** config_sentence_transformers.json or, for Stanford's ColBERTs, artifact.metadata. */
   general: Settings | null;
   similarity: SimilarityFunction;
+  /** The number of leading entries of each vector that the folder keeps, after all modules; null: all. */
+  dimensions: number | null;
   /** The chains of modules for texts with a task, if the folder has a Router. */
   routes: Routes | null;
 }

@@ -71,8 +71,8 @@ const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 const others = () => importing('other-modules', () => import('./other-modules.js'));
 
 /**
- * Reads the folder's configuration. Without modules.json, the pooling is the mean and vectors are not normalized, as in
- * sentence-transformers.
+ * Reads the folder's configuration. Without modules.json, the pooling is the mean, for causal models the last token (see
+ * `addLastToken`), and vectors are not normalized, as in sentence-transformers.
  */
 export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLike): Promise<SentenceConfig> {
   const readModules = async () => {
@@ -88,6 +88,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     ...(general ? promptsIn(general) : { prompts: {}, defaultPrompt: null }),
     general,
     similarity: general ? similarityIn(general) : 'cosine',
+    dimensions: general?.get('truncate_dim') === undefined ? null : general.count('truncate_dim', undefined, 1),
     routes: null,
   } as const;
   const readChain = async (entries: ModuleEntry[], file: string): Promise<SentenceConfig> => {
@@ -154,7 +155,7 @@ async function stepsOf(entry: ModuleEntry, reading: Reading, atRoot: Settings | 
   if (kind === STATIC) return staticSteps(path);
   if (MODELS.includes(kind)) {
     const own = path === '' ? atRoot : await Settings.in(folder, `${path}/${TRANSFORMER_SETTINGS}`, signal);
-    const settings = own ?? (await oldSettings(path, reading)) ?? atRoot;
+    const settings = own ?? (await oldSettings(path, reading));
     if (!settings) return [transformerStep(path, kind)];
     readLength(settings, texts);
     const isUsual = settings

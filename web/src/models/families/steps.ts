@@ -104,7 +104,22 @@ export const givesLogitScore = (
   architecture: unknown,
 ): boolean =>
   steps.some((step) => step.kind === 'other' && step.type === LOGIT_SCORE) ||
-  (texts.chat?.onlyPairs === true && /ForCausalLM$/.test(String([architecture].flat()[0])));
+  (texts.chat?.onlyPairs === true && isCausal(architecture));
+
+const isCausal = (architecture: unknown) => /ForCausalLM$/.test(String([architecture].flat()[0]));
+
+/**
+ * Adds the pooling of a causal model without modules.json, for which sentence-transformers takes the last token.
+ * `config`: config.json.
+ */
+export function addLastToken(
+  { steps, texts }: { steps: Step[]; texts: { chat: { onlyPairs: boolean } | null } },
+  config: Pick<Settings, 'get'>,
+): void {
+  if (!texts.chat?.onlyPairs || poolingOf(steps) || !isCausal(config.get('architectures'))) return;
+  if (config.get('is_causal') === false) return;
+  steps.push({ kind: 'pooling', path: '', input: TOKENS, output: VECTORS, modes: ['last'], poolsPrompt: true });
+}
 
 /** Whether a step gives a sparse vector. */
 export const isSparse = (step: Step): boolean =>

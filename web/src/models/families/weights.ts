@@ -252,11 +252,11 @@ export class WeightLoader {
 
   /**
    * Loads one tensor, whose bytes `reader` reads next. The scales of an int8 tensor must come before it. Call `complete`
-   * after the last tensor.
+   * after the last tensor. `wasQuantized`: whether the tensor is stored in another form than floats.
    */
-  async loadTensor(entry: TensorEntry, reader: ByteReader): Promise<void> {
+  async loadTensor(entry: TensorEntry, reader: ByteReader, wasQuantized = false): Promise<void> {
     const name = withoutScale(entry.name);
-    const plan = this.#plan(entry, new Set([name, `${name}_scale`]), reader.file.name);
+    const plan = this.#plan(entry, new Set([name, `${name}_scale`]), reader.file.name, wasQuantized);
     await this.#execute(plan, entry, reader, []);
   }
 
@@ -286,7 +286,7 @@ export class WeightLoader {
   }
 
   /** Plans a tensor. `names`: the names of all tensors in the file. */
-  #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string): Plan {
+  #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string, wasQuantized = false): Plan {
     const tensor = tensorOf(file, name);
     const bare = bareName(name, this.family.prefix);
     this.#names.set(bare, name);
@@ -299,6 +299,11 @@ export class WeightLoader {
       throw invalidFile(tensor, "int8 rows of a layer's matrix, because config.json says that it is rotated", dtype);
     if (isScale || !target) {
       const owner = isScale ? withoutScale(bare) : bare;
+      if (bare === this.tiedDecoder && isFloat(dtype) && !wasQuantized) {
+        // Exporters to ONNX write a copy of the embeddings.
+        if (!this.isHead(bare)) this.#unused.push(name);
+        return { kind: 'decoder', dtype };
+      }
       if (this.isHead(owner) || (isScale && !isCopy && this.rows.has(owner)))
         return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
       const quantized = bare.replace(ZERO_POINT, '');
@@ -309,7 +314,6 @@ export class WeightLoader {
       )
         return { kind: 'zeros' };
       if (!isScale) this.#unused.push(name);
-      if (bare === this.tiedDecoder && isFloat(dtype)) return { kind: 'decoder', dtype };
       return null;
     }
     const { firstRow } = target;

@@ -8,7 +8,7 @@ import { append } from '../../base/lists.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import { LOGIT_SCORE, modelOf } from '../families/steps.js';
 import type { LoadedModel } from '../loaded-model.js';
-import { Chain, type Head, makeDense } from './task-heads.js';
+import { Chain, type Head, makeDense, requireTied } from './task-heads.js';
 
 /** The decoder of a causal model, if it has a matrix of its own. */
 const DECODER = 'lm_head';
@@ -18,7 +18,7 @@ const DECODER = 'lm_head';
  * @throws HeedError UNSUPPORTED for an encoder without logits of a next token
  */
 export function logitScore(calls: RawLayers, loaded: LoadedModel): Head | null {
-  const { sentence, tokenizer, config, settings, type } = loaded;
+  const { sentence, tokenizer, config, settings, type, otherDecoder } = loaded;
   const module = sentence.steps.find((step) => step.kind === 'other' && step.type === LOGIT_SCORE);
   const tokens: number[] = [];
   if (module?.kind === 'other') {
@@ -40,6 +40,7 @@ export function logitScore(calls: RawLayers, loaded: LoadedModel): Head | null {
     if (!config.causal || ids.includes(undefined)) return null;
     append(tokens, ids as number[]);
   }
+  requireTied(otherDecoder);
   const cap = settings.get('final_logit_softcapping');
   if (cap !== undefined) throw settings.unsupported('final_logit_softcapping', 'null', JSON.stringify(cap));
   return {

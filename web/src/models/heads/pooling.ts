@@ -43,6 +43,8 @@ export interface VectorForm {
   width: number;
   /** The number of entries before the rest is dropped. */
   full: number;
+  /** Whether vectors are normalized before entries are dropped, not after it. */
+  normalizesFirst: boolean;
 }
 
 /**
@@ -51,7 +53,7 @@ export interface VectorForm {
  */
 export function vectorForm(
   owner: string,
-  { steps }: Pick<SentenceConfig, 'steps'>,
+  { steps, dimensions: kept }: Pick<SentenceConfig, 'steps' | 'dimensions'>,
   config: Parameters<typeof outputWidth>[0],
   { pooling, normalize, dimensions }: VectorOptions = {},
 ): VectorForm {
@@ -67,9 +69,11 @@ export function vectorForm(
   }
   const called = own.map((step) => (step === poolingOf(own) ? { ...step, modes } : step));
   const full = shapesOf(called as Step[], outputWidth(config)).get(VECTORS)!.width;
-  const width = dimensions ?? full;
+  const width = dimensions ?? Math.min(kept ?? full, full);
   if (width > full) throw invalid(`${owner}.dimensions`, `a whole number from 1 to ${full}`, String(width));
-  return { pooling: modes, normalize: normalize ?? finalNormalize(own) >= 0, width, full };
+  const isNormal = finalNormalize(own) >= 0;
+  const normalizesFirst = isNormal && dimensions === undefined && normalize === undefined;
+  return { pooling: modes, normalize: normalize ?? isNormal, width, full, normalizesFirst };
 }
 
 /**
@@ -166,12 +170,15 @@ function poolText(rows: Float32Array, mode: Pooling, skipped: number, out: Float
 }
 
 /** Drops entries of the folder's vectors, and normalizes them. */
-export function finishVectors({ data, shape }: RawTensor, { normalize, width }: VectorForm): RawTensor {
+export function finishVectors(
+  { data, shape }: RawTensor,
+  { normalize, width, normalizesFirst }: VectorForm,
+): RawTensor {
   const [count, full] = shape as [number, number];
   const out = new Float32Array(count * width);
   for (let n = 0; n < count; n++) {
-    const vector = data.subarray(n * full, n * full + width);
-    out.set(normalize ? normalized(vector) : vector, n * width);
+    const vector = data.subarray(n * full, n * full + (normalizesFirst ? full : width));
+    out.set((normalize ? normalized(vector) : vector).subarray(0, width), n * width);
   }
   return { data: out, shape: [count, width] };
 }

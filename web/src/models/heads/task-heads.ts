@@ -343,6 +343,13 @@ export function wordBiasNames(type: string): string[] {
   return [...new Set([`${decoder.replace(/\.?decoder$/, '')}.bias`, `${decoder}.bias`])];
 }
 
+/** @throws HeedError UNSUPPORTED for a decoder that is not the token embeddings; see `HeadContext` */
+export function requireTied(otherDecoder: string | null): void {
+  if (otherDecoder === null) return;
+  const expected = `tie_word_embeddings: false in config.json, as '${otherDecoder}' is not the token embeddings`;
+  throw invalid('model', expected, 'true', 'UNSUPPORTED');
+}
+
 export function makeHead(head: HeadName, context: HeadContext): Head {
   const { type, calls, tensors, settings } = context;
   const { [head]: steps, decoder = '', decoderBiasKey, classifierPooling } = layoutOf(type);
@@ -355,10 +362,7 @@ export function makeHead(head: HeadName, context: HeadContext): Head {
     const isLate = classifierPooling === LATE && (settings.get('classifier_pooling') ?? LATE) === LATE;
     return { chain: Chain.of(makers), poolsLogits: HEADS[head] === 'pooled' && isLate };
   }
-  if (context.otherDecoder !== null) {
-    const expected = `tie_word_embeddings: false in config.json, as '${context.otherDecoder}' is not the token embeddings`;
-    throw invalid('model', expected, 'true', 'UNSUPPORTED');
-  }
+  requireTied(context.otherDecoder);
   const isBiased = !decoderBiasKey || settings.flag(decoderBiasKey, true);
   const bias = isBiased ? tensors.get(wordBiasNames(type).find((name) => tensors.has(name)) ?? '') : undefined;
   const weight = tensors.get(`${decoder}.weight`);

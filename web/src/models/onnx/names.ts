@@ -22,7 +22,7 @@ export interface Wanted {
   rows: ReadonlyMap<string, ParameterRows>;
   /** Whether a layer after the encoder may use a tensor, given by its name without the prefix. */
   isHead(name: string): boolean;
-  /** Whether such a tensor is not tied to the embeddings. Tied ones are used only if their values differ: quantized ones. */
+  /** Whether such a tensor is not tied to the embeddings. */
   isOwn(name: string): boolean;
 }
 
@@ -113,6 +113,19 @@ class Names {
     };
     this.#addByBias(matrices());
     this.#addByRole(matrices(), new Set(uses.flatMap(({ isMatrix, node }) => (isMatrix ? node : []))));
+    this.#removeTied();
+  }
+
+  /** Removes tied tensors of heads that the file stores once: they are the embeddings. */
+  #removeTied(): void {
+    const { rows, isOwn } = this.wanted;
+    const tensorsOf = ({ parts }: Assignment) => parts.map(({ tensor }) => tensor);
+    const ofEncoder = new Set([...this.found].flatMap(([bare, found]) => (rows.has(bare) ? tensorsOf(found) : [])));
+    for (const [bare, found] of this.found) {
+      const isPlain = found.parts.every(({ form }) => form.kind === 'plain');
+      const isOnce = isPlain && tensorsOf(found).every((tensor) => ofEncoder.has(tensor));
+      if (isOnce && !rows.has(bare) && !isOwn(bare)) this.found.delete(bare);
+    }
   }
 
   /** The tensor of the state dict with this name, which may have wrappers' names before it. */
@@ -156,11 +169,7 @@ class Names {
   /** Assigns a tensor if its place is free. A matrix in fp32 takes precedence over the same one quantized. */
   #add(given: string, { stored, isMatrix = false }: Pick<Use, 'stored'> & Partial<Use>): void {
     const target = this.#target(given);
-    if (
-      !target ||
-      (stored.form.kind === 'plain' && !this.wanted.rows.has(target.bare) && !this.wanted.isOwn(target.bare))
-    )
-      return;
+    if (!target) return;
     const [part] = this.found.get(target.bare)?.parts ?? [];
     const before = part?.form.kind;
     if (!before || (isMatrix && before !== 'plain' && stored.form.kind === 'plain'))

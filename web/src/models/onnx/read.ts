@@ -136,7 +136,7 @@ class Weights implements Visitor {
   }
 
   async #complete({ name, parts }: Assignment): Promise<void> {
-    const { keepIntegers } = this.options;
+    const { keepIntegers, pause } = this.options;
     const isWhole = parts.length === 1;
     const held = (part: string | null) => (part === null ? null : this.#held.get(part)!);
     const recovered = parts.map((stored) => {
@@ -149,7 +149,9 @@ class Weights implements Visitor {
       };
       return recover(stored, found, keepIntegers && isWhole, this.file);
     });
-    await passOn(name, joinedRows(recovered), this.file, this.options);
+    const wasQuantized = parts.some(({ form }) => form.kind !== 'plain');
+    const receive: Receive = (entry, reader) => this.options.receive(entry, reader, wasQuantized);
+    await passOn(name, joinedRows(recovered), this.file, { receive, pause });
   }
 
   /** Completes tensors that wait for values in nodes or in other files. */

@@ -54,8 +54,11 @@ export function joinedRows(parts: readonly Recovered[]): Recovered {
   return { ...first, shape: [height, ...first.shape.slice(1)], rows };
 }
 
-/** Receives the tensors of the state dict. Reads exactly the bytes of `entry`; the scales of an int8 tensor come first. */
-export type Receive = (entry: TensorEntry, reader: ByteReader) => Promise<void>;
+/**
+ * Receives the tensors of the state dict. Reads exactly the bytes of `entry`; the scales of an int8 tensor come first.
+ * `wasQuantized`: whether the tensor is stored in another form than floats.
+ */
+export type Receive = (entry: TensorEntry, reader: ByteReader, wasQuantized?: boolean) => Promise<void>;
 
 /** The number of values that are recovered at a time. */
 const BLOCK = 1 << 16;

@@ -4,6 +4,7 @@ import type { Runtime } from '../../base/owned.js';
 import { elementCount } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';
 import { layersIn, vectorSteps } from '../../models/families/steps.js';
+import { vectorForm } from '../../models/heads/pooling.js';
 import {
   activationOf,
   Chain,
@@ -72,9 +73,13 @@ export function familyLayers({ type, tensors, settings }: HeadContext): HeadLaye
 
 /** The options with which `embed` computes the head's input. */
 export function inputOf(model: LocalModel, { kind }: ClassifierHead): EmbedOptions {
-  if (kind === 'sentence') return {};
+  // The layers of a folder take all entries, also where `embed` keeps some of them.
+  if (kind === 'sentence') return model.sentence.dimensions === null ? {} : { dimensions: vectorWidth(model) };
   return { pooling: model.classPooling, normalize: false, prompt: '' };
 }
+
+/** The number of entries of the model's vectors before the folder's settings drop some. */
+const vectorWidth = ({ sentence, context }: LocalModel) => vectorForm('embed', sentence, context.config).full;
 
 /**
  * Chooses the head for a classifier of `labels`; see `ClassifierOptions.head`. The last layer is new if the labels are.
@@ -85,7 +90,7 @@ export function chooseHead(
   labels: readonly string[],
 ): ClassifierHead {
   const { raw, sentence, headContext, config } = model;
-  const width = config.dimensions;
+  const width = vectorWidth(model);
   const steps = vectorSteps(sentence.steps);
   const zeros = (...shape: number[]): RawTensor => ({ shape, data: new Float32Array(elementCount(shape)) });
   const isFamily = !raw.heads.get(TASK)?.takesVectors && layersIn(steps).length === 0;

@@ -113,6 +113,7 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
     const steps = vectorSteps(loaded.sentence.steps);
     const scores = scoreLayers(loaded.sentence.steps);
     requireTrainable([...steps, ...scores]);
+    if (parts.steps.readsStates) throw needsLastStates('those of several layers, as WeightedLayerPooling does');
     const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
     const heads = new HeadLayers();
     super(heads.sharing(runtime), loaded, parts);
@@ -304,7 +305,7 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
   sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor {
     const name = 'sentenceVectors';
     const read = readOptions(name, vectorSchema, options);
-    const { pooling, normalize, width, full } = vectorForm(name, this.sentence, this.config, read);
+    const { pooling, normalize, width, full, normalizesFirst } = vectorForm(name, this.sentence, this.config, read);
     const prompt = promptOf(this.sentence, read);
     const rows = this.#rows(name, input, read, prompt);
     const skipped = skippedTokens(input, prompt, read, this.sentence, this.context);
@@ -312,8 +313,9 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
     const vectors = this.#throughSteps(name, rows, { pooling, skipped, unnormalized: true });
     return this.#run(name, (call) => {
       let x = call.input('x', vectors);
+      if (normalizesFirst) x = call.keep(core.recordNormalize(call.graph, x));
       if (width < full) x = call.keep(core.recordSlice(call.graph, x, 1, 0, width));
-      if (normalize) x = call.keep(core.recordNormalize(call.graph, x));
+      if (normalize && !normalizesFirst) x = call.keep(core.recordNormalize(call.graph, x));
       return core.recordReshape(call.graph, x, [rows.length, width]);
     });
   }
@@ -514,12 +516,15 @@ class LocalTrainableModel extends LocalModel implements TrainableModel {
   }
 }
 
+/** Makes the error for a folder whose vectors depend on other hidden states than the last. */
+const needsLastStates = (got: string) =>
+  invalid('fromPretrained.trainable', 'a folder that uses the last hidden states', got, 'UNSUPPORTED');
+
 /** @throws HeedError UNSUPPORTED for steps that have no gradient */
 function requireTrainable(steps: readonly Step[]): void {
   const name = 'fromPretrained.trainable';
   for (const step of steps) {
-    if (step.kind === 'model' && step.from[0] === 'hidden_states')
-      throw invalid(name, 'a folder that uses the last hidden states', step.from.join(' '), 'UNSUPPORTED');
+    if (step.kind === 'model' && step.from[0] === 'hidden_states') throw needsLastStates(step.from.join(' '));
     if (step.kind !== 'dense') continue;
     if (step.residual)
       throw invalid(name, 'Dense layers without use_residual', `'${step.path}' with it`, 'UNSUPPORTED');
