@@ -1,7 +1,7 @@
 /**
  * Texts and their vectors for semantic search, stored as fp32, int8 with one scale per vector, or bits. A search
  * compares the query with the vectors directly, so there is no graph to build or to keep up to date.
- * text-index-changes.ts, which loads, changes and saves an index, is imported on demand.
+ * text-index-changes.ts, which loads, changes and saves an index and calls its model, is imported on demand.
  */
 import { describe, formatShape, guarded, importing, invalid } from '../base/error.js';
 import { plainOptions, type Read, readOptions, strings, text } from '../base/options.js';
@@ -12,11 +12,8 @@ import { kindOf, readTensor, type Tensor, type TensorInput } from '../base/tenso
 import { Unproxied } from '../base/unproxied.js';
 import type { PretrainedModel } from '../models/model.js';
 import {
-  coverageOfQueries,
   type EmbedFunction,
   type EmbedFunctionOptions,
-  embedFor,
-  embedRows,
   type IndexEmbedder,
   type IndexState,
   isEmbedder,
@@ -308,7 +305,7 @@ export class TextIndex<Metadata = unknown, Worker extends boolean = false> exten
       : Index.newStore(options);
     try {
       const state = newState(store, items, form);
-      if (items.texts.length > 0) await (await embedRows(state, items.texts, read))();
+      if (items.texts.length > 0) await (await (await changes()).embedRows(state, items.texts, read))();
       return new Index(state);
     } catch (error) {
       store.dispose();
@@ -550,6 +547,7 @@ export class TextIndex<Metadata = unknown, Worker extends boolean = false> exten
   async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHits<Metadata>[]> {
     const asked = queries.filter((query) => query.trim() !== '');
     if (asked.length === 0) return queries.map(() => []);
+    const { coverageOfQueries, embedFor } = await changes();
     const [rows, coverage] = await Promise.all([
       embedFor(this.#state, 'query', asked, call),
       coverageOfQueries(this.#state.embedder!, asked, call.signal),
