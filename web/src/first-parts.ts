@@ -1,9 +1,7 @@
 /** The parts of `heed` that it imports on demand, but many pages use, linked statically: in heed.min.js. */
+import { coverageOfQueries, embedRows } from './search/index-embedding.js';
 import {
   addTexts,
-  coverageOfQueries,
-  embedFor,
-  embedRows,
   fillIndex,
   readIndex,
   removeTexts,
@@ -22,12 +20,13 @@ import { loadInWorker, loadPool, loadWorkers } from './worker/index.js';
 export const firstParts = {
   classification: { classify, classifyImages, rerank } satisfies typeof import('./tasks/classification.js'),
   'fill-mask': { fillMask } satisfies typeof import('./tasks/fill-mask.js'),
+  'index-embedding': { coverageOfQueries, embedRows } satisfies Pick<
+    typeof import('./search/index-embedding.js'),
+    'coverageOfQueries' | 'embedRows'
+  >,
   'question-answering': { answerQuestion } satisfies typeof import('./tasks/question-answering.js'),
   'text-index-changes': {
     addTexts,
-    coverageOfQueries,
-    embedFor,
-    embedRows,
     fillIndex,
     readIndex,
     removeTexts,

@@ -1,70 +1,20 @@
-/** The calls of an index's model: they embed the texts that are added and searched for. */
-import { formatShape, invalid } from '../base/error.js';
-import { abortable, makeYield } from '../base/event-loop.js';
+/** What an index's model computes besides vectors of queries: how it covers them, and vectors of texts with the data that identify it. */
+import { makeYield } from '../base/event-loop.js';
 import type { SignalLike } from '../base/platform.js';
 import { coverageOf, type VocabularyCoverage } from '../models/coverage.js';
 import type { ModelConfig } from '../models/model.js';
 import { PROBE } from '../models/probe.js';
 import { promptText, type Role, withPrompt } from '../models/prompts.js';
-import type { Rows } from '../models/quantized.js';
-import type { EmbedFunctionOptions, IndexEmbedder, IndexState, Probe } from './index-model.js';
-import { type Corpus, readCorpus, requireFinite } from './rows.js';
+import {
+  type EmbedFunctionOptions,
+  embedFor,
+  embedTexts,
+  type IndexEmbedder,
+  type IndexState,
+  type Probe,
+} from './index-model.js';
 import { dimensionsOf } from './stored-vectors.js';
 import type { Answer } from './vector-store.js';
-
-/**
- * Embeds texts, one vector each. `prompt`: the text before each; null: the embedder's own. `truncation`: cut texts that
- * are too long for the model, whatever its default.
- */
-async function embedTexts(
-  embedder: IndexEmbedder,
-  role: Role,
-  texts: readonly string[],
-  prompt: string | null,
-  { truncation, ...options }: EmbedFunctionOptions & { truncation?: boolean | undefined },
-): Promise<Rows> {
-  const settings = { ...options, ...(truncation && { truncation }), ...(prompt !== null && { prompt }) };
-  const { signal } = options;
-  signal?.throwIfAborted();
-  const embedded = async (): Promise<Corpus> => {
-    if (typeof embedder === 'function') return embedder(prompt ? texts.map((text) => prompt + text) : texts, options);
-    return role === 'query' ? embedder.embedQuery(texts, settings) : embedder.embedDocument(texts, settings);
-  };
-  // A function may ignore the signal.
-  const vectors = await abortable(embedded(), signal);
-  signal?.throwIfAborted();
-  const rows = readCorpus('embedder', vectors);
-  const { data, count, width } = rows;
-  if (count !== texts.length || width === 0)
-    throw invalid(
-      'embedder',
-      `[${texts.length}, width], one vector per text`,
-      formatShape([count, width]),
-      'SHAPE_MISMATCH',
-    );
-  requireFinite('embedder', data);
-  return rows;
-}
-
-/** Embeds texts for comparison with the vectors of an index. `prompt` is for queries; documents have the index's. */
-export async function embedFor(
-  { embedder, store, dimensions, prompt: documentPrompt }: IndexState,
-  role: Role,
-  texts: readonly string[],
-  {
-    signal,
-    onProgress,
-    prompt = null,
-  }: Omit<EmbedFunctionOptions, 'dimensions'> & { prompt?: string | null | undefined },
-): Promise<Rows> {
-  const rows = await embedTexts(embedder!, role, texts, role === 'query' ? prompt : documentPrompt, {
-    ...(dimensions !== null && { dimensions }),
-    ...(signal && { signal }),
-    ...(onProgress && { onProgress }),
-  });
-  requireOwnWidth(dimensionsOf(rows), dimensionsOf(store) || dimensions);
-  return rows;
-}
 
 /**
  * How well the vocabulary of an index's model covers queries. null for an embedder without `tokenize`, such as a
@@ -92,14 +42,6 @@ export async function embedRows(
   await knownProbe(state, signal);
   const vectors = await embedFor(state, 'document', texts, { signal, onProgress });
   return state.store.prepare(vectors, signal);
-}
-
-/** Rejects a model whose vectors differ in width from those of the index. */
-export function requireOwnWidth(got: number, width: number | null): void {
-  if (width === null || got === width) return;
-  throw invalid('embedder', `vectors of ${width} entries, as the index has`, `${got}`, 'SHAPE_MISMATCH', {
-    hint: 'Build the index again with this model, or open it with its own model. If it contains the first entries of the vectors of this model, give the option `dimensions`',
-  });
 }
 
 /** Computes the data that identify a model. `prompt` is the text before documents; null: the embedder's own. */

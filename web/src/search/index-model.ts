@@ -1,16 +1,19 @@
 /**
- * The model of a TextIndex. It embeds the texts that are added and searched for (index-embedding.ts). It is recognized by
- * its vectors of a fixed text, which the index stores: names and paths do not matter, nor do other weights with nearly the
- * same vectors, such as an int8 version.
+ * The model of a TextIndex. It embeds the texts that are added and searched for. It is recognized by its vectors of a
+ * fixed text, which the index stores (index-embedding.ts): names and paths do not matter, nor do other weights with nearly
+ * the same vectors, such as an int8 version.
  */
-import { describe, guarded, invalid } from '../base/error.js';
+import { describe, formatShape, guarded, invalid } from '../base/error.js';
+import { abortable } from '../base/event-loop.js';
 import type { Reader } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
 import { concatenate } from '../io/files.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { Role } from '../models/prompts.js';
-import { SIMILARITIES, type Similarity, type StoredVectors } from './stored-vectors.js';
+import type { Rows } from '../models/quantized.js';
+import { type Corpus, readCorpus, requireFinite } from './rows.js';
+import { dimensionsOf, SIMILARITIES, type Similarity, type StoredVectors } from './stored-vectors.js';
 import type { TextRows } from './text-rows.js';
 import type { Answer, Store } from './vector-store.js';
 import type { WordIndex } from './word-index.js';
@@ -85,6 +88,68 @@ export function similarityOf(embedder: IndexEmbedder | null): Similarity {
   if (known) return known;
   const expected = `one of ${SIMILARITIES.join(', ')}, as the model's vectors are compared by '${named}'`;
   throw invalid('TextIndex.of.similarity', expected, 'undefined', 'UNSUPPORTED');
+}
+
+/**
+ * Embeds texts, one vector each. `prompt`: the text before each; null: the embedder's own. `truncation`: cut texts that
+ * are too long for the model, whatever its default.
+ */
+export async function embedTexts(
+  embedder: IndexEmbedder,
+  role: Role,
+  texts: readonly string[],
+  prompt: string | null,
+  { truncation, ...options }: EmbedFunctionOptions & { truncation?: boolean | undefined },
+): Promise<Rows> {
+  const settings = { ...options, ...(truncation && { truncation }), ...(prompt !== null && { prompt }) };
+  const { signal } = options;
+  signal?.throwIfAborted();
+  const embedded = async (): Promise<Corpus> => {
+    if (typeof embedder === 'function') return embedder(prompt ? texts.map((text) => prompt + text) : texts, options);
+    return role === 'query' ? embedder.embedQuery(texts, settings) : embedder.embedDocument(texts, settings);
+  };
+  // A function may ignore the signal.
+  const vectors = await abortable(embedded(), signal);
+  signal?.throwIfAborted();
+  const rows = readCorpus('embedder', vectors);
+  const { data, count, width } = rows;
+  if (count !== texts.length || width === 0)
+    throw invalid(
+      'embedder',
+      `[${texts.length}, width], one vector per text`,
+      formatShape([count, width]),
+      'SHAPE_MISMATCH',
+    );
+  requireFinite('embedder', data);
+  return rows;
+}
+
+/** Embeds texts for comparison with the vectors of an index. `prompt` is for queries; documents have the index's. */
+export async function embedFor(
+  { embedder, store, dimensions, prompt: documentPrompt }: IndexState,
+  role: Role,
+  texts: readonly string[],
+  {
+    signal,
+    onProgress,
+    prompt = null,
+  }: Omit<EmbedFunctionOptions, 'dimensions'> & { prompt?: string | null | undefined },
+): Promise<Rows> {
+  const rows = await embedTexts(embedder!, role, texts, role === 'query' ? prompt : documentPrompt, {
+    ...(dimensions !== null && { dimensions }),
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  });
+  requireOwnWidth(dimensionsOf(rows), dimensionsOf(store) || dimensions);
+  return rows;
+}
+
+/** Rejects a model whose vectors differ in width from those of the index. */
+export function requireOwnWidth(got: number, width: number | null): void {
+  if (width === null || got === width) return;
+  throw invalid('embedder', `vectors of ${width} entries, as the index has`, `${got}`, 'SHAPE_MISMATCH', {
+    hint: 'Build the index again with this model, or open it with its own model. If it contains the first entries of the vectors of this model, give the option `dimensions`',
+  });
 }
 
 /** The vectors of the texts in use. */

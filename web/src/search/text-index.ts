@@ -1,7 +1,8 @@
 /**
  * Texts and their vectors for semantic search, stored as fp32, int8 with one scale per vector, or bits. A search
  * compares the query with the vectors directly, so there is no graph to build or to keep up to date.
- * text-index-changes.ts, which loads, changes and saves an index and calls its model, is imported on demand.
+ * text-index-changes.ts, which loads, changes and saves an index, and index-embedding.ts, which embeds its texts, are imported
+ * on demand.
  */
 import { describe, formatShape, guarded, importing, invalid } from '../base/error.js';
 import { plainOptions, type Read, readOptions, strings, text } from '../base/options.js';
@@ -14,6 +15,7 @@ import type { PretrainedModel } from '../models/model.js';
 import {
   type EmbedFunction,
   type EmbedFunctionOptions,
+  embedFor,
   type IndexEmbedder,
   type IndexState,
   isEmbedder,
@@ -87,6 +89,8 @@ export interface EmbeddedIndexOptions<Metadata = unknown, Worker extends boolean
 }
 
 const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
+
+const embedding = () => importing('index-embedding', () => import('./index-embedding.js'));
 
 const hybrid = () => importing('hybrid-search', () => import('./hybrid-search.js'));
 
@@ -305,7 +309,7 @@ export class TextIndex<Metadata = unknown, Worker extends boolean = false> exten
       : Index.newStore(options);
     try {
       const state = newState(store, items, form);
-      if (items.texts.length > 0) await (await (await changes()).embedRows(state, items.texts, read))();
+      if (items.texts.length > 0) await (await (await embedding()).embedRows(state, items.texts, read))();
       return new Index(state);
     } catch (error) {
       store.dispose();
@@ -547,10 +551,9 @@ export class TextIndex<Metadata = unknown, Worker extends boolean = false> exten
   async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHits<Metadata>[]> {
     const asked = queries.filter((query) => query.trim() !== '');
     if (asked.length === 0) return queries.map(() => []);
-    const { coverageOfQueries, embedFor } = await changes();
     const [rows, coverage] = await Promise.all([
       embedFor(this.#state, 'query', asked, call),
-      coverageOfQueries(this.#state.embedder!, asked, call.signal),
+      embedding().then(({ coverageOfQueries }) => coverageOfQueries(this.#state.embedder!, asked, call.signal)),
     ]);
     const vectors = { ...rows, data: Float32Array.from(rows.data) };
     const found = call.hybrid
