@@ -214,7 +214,8 @@ describe('the first page', () => {
     const { page, complaints } = await site.open('#see');
     await page.locator('.status-line').getByText('Loaded:').waitFor();
     await page.getByText('All 72 heads of “bank”').click();
-    expect(await page.locator('.heads-of-layer button').count()).toBe(measured.layers * measured.heads);
+    const { layers, heads } = measured;
+    await expect.poll(() => page.locator('.heads-of-layer button').count()).toBe(layers * heads);
     await page.getByRole('button', { name: /^Layer 3, head 5:/ }).click();
     await page.getByText('The ribbons of layer 3 are those of head 5').waitFor();
     const heed = await load();
