@@ -51,13 +51,13 @@ const kChunks = {
     Object.entries(kGlue).map(([name, prefix]) => [`${name}-glue`, new RegExp(`wasm-release.${prefix}simd128.heed`)]),
   ),
   // All that drawing, heed/util and the adapters need: in `core`, they would load 10 KB more.
-  base: /web.src.(base.(tensor|options|event-loop|random|lists|fnv|pending|unproxied)|tasks.classification|search.similarity)\.ts$/,
+  base: /web.src.(base.(tensor|options|event-loop|random|lists|fnv|pending|unproxied)|models.heads.max-sim|search.similarity|tasks.attention-rollout)\.ts$/,
   // What pages of heed/train need before they load a model: in `models`, those with layers alone would load 31 KB more.
   core: /web.src.(base.(wasm.(module|shipped)|activations|event-loop|hub-options|owned|site-plan|start-worker)|io.(bytes|safetensors)|models.(call-options|model|probe|prompts|heads.sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.
   models: /web.src.worker.handler\.ts$/,
-  // What pages of `heed` and of `heed/train` share besides: one script in place of three.
-  api: /web.src.api.runtime\.ts$/,
+  // What pages of `heed` and of `heed/train` share besides: one script in place of four.
+  api: /web.src.(api.(instances|on-demand|prefetch|runtime)|layers.safetensors|models.stream|pipeline.make-pipeline)\.ts$/,
 };
 
 function inputs() {
@@ -192,8 +192,11 @@ const removeImports = (names) => ({
 
 // Scripts of one file each, by name: their sources, and the sources that list the parts which are in a second file.
 const kDivided = {
-  worker: { source: 'web/src/worker/worker.ts', parts: ['worker-parts', 'model-parts'] },
-  'heed.min': { source: 'web/src/min.ts', parts: ['min-parts', 'first-parts', 'model-parts', 'page-parts'] },
+  worker: { source: 'web/src/worker/worker.ts', parts: ['worker-parts', 'call-parts', 'model-parts'] },
+  'heed.min': {
+    source: 'web/src/min.ts',
+    parts: ['min-parts', 'first-parts', 'call-parts', 'model-parts', 'page-parts'],
+  },
 };
 
 /** The names of a list of exports or imports, `a as b,c`. */

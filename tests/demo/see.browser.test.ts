@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { type Heed, load, type PretrainedModel } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { percent } from '../../demo/src/components/numbers';
 import type { DescribedHead } from '../../demo/src/engine/senses';
 import { nearest, trace } from '../../demo/src/engine/stage';
 import { steps } from '../../demo/src/pages/compute/tour-data';
@@ -86,6 +87,29 @@ describe('the first page', () => {
     );
     await page.getByRole('button', { name: 'Switch attention on' }).click();
     await side(page, 1).locator('.outcome').getByText('river', { exact: true }).waitFor();
+    await context.close();
+  });
+
+  it('the ribbons follow the token, the layer and attention, which are drawn first', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    await page.route(/\.wasm|worker-|safetensors/, () => {});
+    await page.goto(site.url);
+    const { tokens: names, means } = readTrace(examples[0]!.sentences[0]!);
+    const layers = side(page, 0).locator('.lanes g');
+    const titles = (number: number) =>
+      layers
+        .nth(number - 1)
+        .locator('title')
+        .allTextContents();
+    await tokens(page, 0).nth(2).click();
+    for (const [i, weights] of means.entries())
+      await expect
+        .poll(() => titles(i + 1))
+        .toEqual(weights[2]!.map((share, to) => `layer ${i + 1}: ${percent(share)} to “${names[to]}”`));
+    await side(page, 0).getByRole('button', { name: 'layer 4' }).click();
+    await expect.poll(() => side(page, 0).locator('.lanes g.above').count()).toBe(means.length - 4);
+    await page.getByRole('button', { name: 'Switch attention off' }).click();
+    await expect.poll(() => titles(1)).toEqual(names.map((name) => `layer 1: ${percent(0)} to “${name}”`));
     await context.close();
   });
 
@@ -190,7 +214,8 @@ describe('the first page', () => {
     const { page, complaints } = await site.open('#see');
     await page.locator('.status-line').getByText('Loaded:').waitFor();
     await page.getByText('All 72 heads of “bank”').click();
-    expect(await page.locator('.heads-of-layer button').count()).toBe(measured.layers * measured.heads);
+    const { layers, heads } = measured;
+    await expect.poll(() => page.locator('.heads-of-layer button').count()).toBe(layers * heads);
     await page.getByRole('button', { name: /^Layer 3, head 5:/ }).click();
     await page.getByText('The ribbons of layer 3 are those of head 5').waitFor();
     const heed = await load();

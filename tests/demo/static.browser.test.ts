@@ -60,7 +60,7 @@ const sizeOf = async (name: string) => {
 };
 
 describe('the first visit', () => {
-  it('downloads at most 235 KB before the model', async () => {
+  it('downloads at most 230 KB before the model', async () => {
     const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     const names: string[] = [];
     let release = () => {};
@@ -76,7 +76,7 @@ describe('the first visit', () => {
     const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
     console.log(`before the model, brotli: ${total} bytes`, sizes);
     expect(sizes.map(({ name }) => name).join(' ')).toMatch(/\.wasm/);
-    expect(total).toBeLessThan(235_000);
+    expect(total).toBeLessThan(230_000);
     await context.close();
   });
 
@@ -145,7 +145,7 @@ describe('before the page can be used', () => {
     const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
     console.log(`before the page can be used, brotli: ${total} bytes`, sizes);
     // 200 KB arrive in a second at 1.6 Mbit/s, see bench/page-load.mjs.
-    expect(total).toBeLessThan(needsModule ? 245_000 : 60_000);
+    expect(total).toBeLessThan(needsModule ? 238_000 : 60_000);
     await context.close();
   });
 

@@ -4,10 +4,11 @@
  * errors: a service worker cannot start any.
  */
 import { linked } from './base/error.js';
+import { callParts } from './call-parts.js';
 import { firstParts } from './first-parts.js';
 import { modelParts } from './model-parts.js';
 import { pageParts } from './page-parts.js';
 
-Object.assign(linked, firstParts, modelParts, pageParts);
+Object.assign(linked, firstParts, callParts, modelParts, pageParts);
 
 export * from './index.js';

@@ -99,32 +99,32 @@ export type { ExtractEntitiesOptions, LabeledEntity } from '../tasks/entities.js
 export {
   type Aggregation,
   type Answer,
-  answerQuestion,
   attentionRollout,
-  classify,
-  classifyImages,
-  classifyTokens,
   type Entity,
   type Filling,
-  fillMask,
   type Label,
-  rerank,
   type TaskOptions,
   type ZeroShotOptions,
-  zeroShotClassify,
 } from '../tasks/index.js';
 export type { EmbedLongOptions, Passage, PassageOptions } from '../tasks/split-passages.js';
 export type { FromPretrainedOptions } from './from-pretrained.js';
 export type { LoadOptions } from './instances.js';
 export { load } from './load.js';
 export {
+  answerQuestion,
+  classify,
+  classifyImages,
+  classifyTokens,
   clearCache,
   embedLong,
   extractEntities,
+  fillMask,
   fromKeras,
   listCache,
   loadTokenizer,
+  rerank,
   splitPassages,
   vocabularyCoverage,
+  zeroShotClassify,
 } from './on-demand.js';
 export type { Heed, Info } from './runtime.js';

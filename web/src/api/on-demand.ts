@@ -108,3 +108,92 @@ export const extractEntities = later('entities', () => import('../tasks/entities
  * then unchanged
  */
 export const fromKeras = later('keras', () => import('../layers/keras.js'), 'fromKeras');
+
+/**
+ * Labels the tokens of each text, or spans of tokens with `aggregation`. 'simple' joins neighboring tokens of one
+ * group. 'first', 'average' and 'max' first give each word a single label: that of its first token, of its mean scores,
+ * or of its token with the highest score.
+ *
+ * @example
+ * const [entities] = await classifyTokens(tagger, 'Ada lives in London.', { aggregation: 'simple' });
+ * entities[0]; // { label, score, word, start, end, index }
+ */
+export const classifyTokens = later(
+  'token-classification',
+  () => import('../tasks/token-classification.js'),
+  'classifyTokens',
+);
+
+/**
+ * Finds the `topK` (default 1) spans of `context` that answer `question`, best first. The score is the product of the
+ * probabilities of the span's start and end. A context that is too long for the model is processed in overlapping
+ * windows, with separate probabilities per window.
+ *
+ * @example
+ * const [best] = await answerQuestion(answerer, 'Where is the cat?', 'The cat sleeps on the sofa.');
+ * best; // { answer, score, start, end }
+ */
+export const answerQuestion = later(
+  'question-answering',
+  () => import('../tasks/question-answering.js'),
+  'answerQuestion',
+);
+
+/**
+ * Predicts the `topK` (default 5) most probable tokens for each text's mask, best first. A text with several masks
+ * gives one list per mask, in text order; `sequence` then keeps the other masks and the special tokens.
+ *
+ * @typeParam T - the result per text: `Filling[]` (one mask) or `Filling[][]` (several)
+ * @example
+ * const [fillings] = await fillMask(maskedModel, 'The cat [MASK] on the sofa.', { topK: 3 });
+ * fillings[0]; // { score, token, word, sequence }
+ */
+export const fillMask = later('fill-mask', () => import('../tasks/fill-mask.js'), 'fillMask');
+
+/**
+ * Classifies texts by given labels, with a model whose head distinguishes entailment and contradiction. Returns the
+ * labels of each text, best first. The scores are the softmax over the labels' entailment logits; with `multiLabel` or
+ * a single label, the softmax of entailment against contradiction for each label.
+ *
+ * @example
+ * const [labels] = await zeroShotClassify(entailmentModel, 'I missed my train', ['travel', 'cooking']); // [{ label: 'travel', score: 0.98 }, ...]
+ * @throws HeedError UNSUPPORTED if no label of the head begins with 'entail'
+ */
+export const zeroShotClassify = later('zero-shot', () => import('../tasks/zero-shot.js'), 'zeroShotClassify');
+
+/**
+ * Classifies texts. Returns the labels of each text, best first. The score is the logit for regression; the sigmoid of
+ * the logit if config.json's problem type is multi-label or there is only one label; otherwise the softmax over the
+ * labels. A classifier that `model.loadHead` returned is taken in place of a model.
+ *
+ * @example
+ * const [labels] = await classify(classifier, 'What a day!', { topK: 2 });
+ * labels[0]; // { label, score }
+ */
+export const classify = later('classification', () => import('../tasks/classification.js'), 'classify');
+
+/**
+ * Classifies images with a ViT or DINOv2 classifier. Returns the labels of each image, best first, with scores as for
+ * `classify`.
+ *
+ * @example
+ * const [labels] = await classifyImages(imageClassifier, imageData, { topK: 2 });
+ * labels[0]; // { label, score }
+ * @throws HeedError UNSUPPORTED for a model that does not classify images
+ */
+export const classifyImages = later('classification', () => import('../tasks/classification.js'), 'classifyImages');
+
+/**
+ * Ranks documents by a cross-encoder's score for (query, document), best first. The score is the logit.
+ * `activation: 'sigmoid'` maps it to [0, 1], and `activation: 'default'` applies the activation that the folder names,
+ * as sentence-transformers' `CrossEncoder.predict` does: see `config.scoreActivation`.
+ *
+ * A model without a classifier, such as the bundled one, compares token vectors (`embedTokens`) instead, as a ColBERT
+ * does: the score is the mean, over the query's tokens, of the largest dot product with a token of the document, from -1 to 1
+ * for vectors of unit norm. `prompt` and `promptName` are for cross-encoders.
+ *
+ * @example
+ * const hits = await rerank(crossEncoder, 'What do cats eat?', ['Cats eat fish.', 'It rains.'], { topK: 1 });
+ * hits[0]; // { index, score }
+ */
+export const rerank = later('classification', () => import('../tasks/classification.js'), 'rerank');

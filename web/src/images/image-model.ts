@@ -17,8 +17,8 @@ import type {
   RawTensor,
   RawTensorLayer,
 } from '../base/wasm/core.js';
+import { IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/file-names.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
-import { IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
 import { Settings } from '../io/settings.js';
 import type { ModelDevice } from '../models/device.js';
 import { VISION } from '../models/families/family.js';

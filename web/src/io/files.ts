@@ -208,3 +208,8 @@ export async function* fromStream<T>(stream: ReadableStream<T>): AsyncIterable<T
 export function unreadable(name: string, cause: unknown): HeedError {
   return new HeedError('NOT_FOUND', `${name}: cannot be read (${(cause as Error).message})`, { cause });
 }
+
+/** Ends the transfer of a file that will not be read. */
+export async function discard(file: OpenFile): Promise<void> {
+  await file.close?.();
+}

@@ -1,7 +1,6 @@
 /** Verifies files against SHA-256 digests from the caller, so that a load fails if a host serves different bytes. */
-import { describe, invalid, invalidFile } from '../base/error.js';
+import { describe, importing, invalid, invalidFile } from '../base/error.js';
 import { isFile, type OpenFile, type Source } from './files.js';
-import { sha256 } from './sha256.js';
 
 /**
  * Expected SHA-256 digests by path below the model's folder: 'sha256-' followed by base64, as in HTML's `integrity`
@@ -62,6 +61,7 @@ function digestOf(path: string, text: unknown): string {
 }
 
 async function* checkedChunks(file: OpenFile, expected: string): AsyncIterable<Uint8Array> {
+  const { sha256 } = await importing('sha256', () => import('./sha256.js'));
   const hash = sha256();
   for await (const chunk of file.chunks()) {
     hash.update(chunk);

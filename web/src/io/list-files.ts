@@ -4,20 +4,11 @@
  */
 import { guarded } from '../base/error.js';
 import { nodeModule } from '../base/platform.js';
-import { type ModelFolder, type OpenFile, parseJson, readAll } from './files.js';
+import { IMAGE_SETTINGS, INPUT_SETTINGS, OLD_TRANSFORMER_SETTINGS, TRANSFORMER_SETTINGS } from './file-names.js';
+import { discard, type ModelFolder, parseJson, readAll } from './files.js';
 import { fs, statusOf } from './node.js';
 import { isInside } from './paths.js';
 import type { ModelSource } from './source.js';
-
-/** sentence-transformers' settings for reading texts. Older versions named the file after the architecture. */
-export const TRANSFORMER_SETTINGS = 'sentence_bert_config.json';
-export const OLD_TRANSFORMER_SETTINGS = ['roberta', 'distilbert', 'camembert', 'albert', 'xlm-roberta', 'xlnet'].map(
-  (name) => `sentence_${name}_config.json`,
-);
-
-/** Settings of image preprocessing. transformers 5 writes those of all inputs into one file, INPUT_SETTINGS. */
-export const IMAGE_SETTINGS = 'preprocessor_config.json';
-export const INPUT_SETTINGS = 'processor_config.json';
 
 /**
  * Names of the files, except weights and those of modules in modules.json, from which heed or other programs load a
@@ -84,9 +75,4 @@ async function knownFiles(folder: ModelFolder): Promise<string[]> {
     }),
   );
   return found.flat();
-}
-
-/** Ends the transfer of a file that will not be read. */
-export async function discard(file: OpenFile): Promise<void> {
-  await file.close?.();
 }

@@ -20,7 +20,6 @@ import { memoryFile } from './memory.js';
 import { fs, openPath, pathSource, statusOf } from './node.js';
 import { packedSource } from './packed.js';
 import { isInside, urlInside, urlPath } from './paths.js';
-import { sha256 } from './sha256.js';
 
 /** The content of a file: bytes, a Blob, a URL that is fetched, or, for JSON files, a string. */
 export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
@@ -215,7 +214,7 @@ export async function openFolder(
 
   async function recordSource(files: Record<string, FileBytes>): Promise<Source> {
     const urlOf: UrlOf = (path) => (isUrl(files[path]) ? new URL(files[path].href) : null);
-    const urls = await remote(urlOf, addressOf(files, urlOf));
+    const urls = await remote(urlOf, await addressOf(files, urlOf));
     const names = Object.keys(files).map((name) => `'${name}'`);
     const isOptions = names.length > 0 && Object.keys(files).every((name) => /^\w+$/.test(name));
     const hint = isOptions
@@ -278,7 +277,7 @@ function isUrl(value: unknown): value is UrlLike {
  * The URL under which the files of a record are cached: their common folder's, or else the first file's URL with a
  * digest of all URLs. Empty if no file has a URL.
  */
-function addressOf(files: object, urlOf: UrlOf): string {
+async function addressOf(files: object, urlOf: UrlOf): Promise<string> {
   const urls = Object.keys(files)
     .sort()
     .flatMap((path) => (urlOf(path) ? [{ path, url: urlOf(path)!.href }] : []));
@@ -288,6 +287,7 @@ function addressOf(files: object, urlOf: UrlOf): string {
     return url.href;
   });
   if (new Set(folders).size < 2) return folders[0] ?? '';
+  const { sha256 } = await importing('sha256', () => import('./sha256.js'));
   const hash = sha256();
   hash.update(new TextEncoder().encode(JSON.stringify(urls)));
   return withParameter(urls[0]!.url, 'files', hash.hex());

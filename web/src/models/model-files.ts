@@ -4,8 +4,7 @@
  */
 import { type HeedError, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
-import type { ModelFolder, OpenFile } from '../io/files.js';
-import { discard } from '../io/list-files.js';
+import { discard, type ModelFolder, type OpenFile } from '../io/files.js';
 import type { SentenceConfig } from './families/sentence-config.js';
 import { isStaticIn } from './families/steps.js';
 import { ADAPTER, withOtherFiles } from './families/weight-files.js';

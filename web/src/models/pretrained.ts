@@ -1,24 +1,18 @@
 /** A pretrained encoder in this thread. Notation: N texts, L tokens of the longest text, E width, H heads. */
 import { floatsOf, importing, invalid } from '../base/error.js';
 import { optional, readOptions, text } from '../base/options.js';
-import { padHeads } from '../base/padding.js';
 import { heldByCalls } from '../base/pending.js';
 import { inspected } from '../base/platform.js';
 import { Tensor } from '../base/tensor.js';
-import type { RawRows, RawTensor } from '../base/wasm/core.js';
-import { concatenate } from '../io/files.js';
 import { decodeIds, decodeSchema, readCall, requireTexts } from './call-options.js';
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
-import { outputWidth } from './families/family.js';
 import { modelText, refuseFormerNames, withoutImages } from './families/model-config.js';
-import type { SentenceConfig } from './families/sentence-config.js';
 import { promptOf } from './families/sentence-transformers.js';
-import { isSparseTable, sparseIn } from './families/steps.js';
-import { finishVectors, poolRows, rowsOfToken, skippedTokens, type VectorForm, vectorForm } from './heads/pooling.js';
-import { largestEntries, SparsePooling, type SparseVector } from './heads/sparse.js';
-import type { StepOptions, Values } from './heads/step-values.js';
-import { HEADS, type Head, type HeadName, readHead } from './heads/task-heads.js';
+import { isSparseTable } from './families/steps.js';
+import { finishVectors, skippedTokens, stepOptions, vectorForm } from './heads/pooling.js';
+import type { SparseVector } from './heads/sparse.js';
+import { type HeadName, readHead } from './heads/task-heads.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -26,7 +20,7 @@ import type {
   ImageCalls,
   ImagesInput,
 } from './image-encoder.js';
-import { countTexts, longest, type ModelInput, type Row, readInput, rowsOf } from './input.js';
+import { countTexts, type ModelInput, readInput } from './input.js';
 import type {
   DecodeOptions,
   EmbedCall,
@@ -43,7 +37,7 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { embedAs, promptText, withPrompt } from './prompts.js';
+import { embedAs } from './prompts.js';
 import { type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
 import { runRows } from './run.js';
 import { RunnableModel } from './runnable-model.js';
@@ -154,129 +148,18 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const [call, pieceOptions] = this.begin('predict', options);
     const name = readHead(head, 'predict: head');
     const given = readInput(input);
-    const kind = HEADS[name];
-    const found = this.head(name);
-    const { isTied, bias, takesVectors, poolsLogits } = found;
-    const form = vectorForm('predict', this.sentence, this.encoderConfig);
-    // A cross-encoder's prompt precedes its queries, as in sentence-transformers.
-    const isScored = name === 'sequence-classification';
-    const prompt = isScored ? promptOf(this.sentence, call) : '';
-    const skipped = takesVectors ? skippedTokens(given, prompt, call, this.sentence, this.context) : 0;
-    const rows = await this.allRows(given, call, pieceOptions, prompt);
-    pieceOptions.sites = this.sites('predict', call, rows);
-    const embedDim = outputWidth(this.encoderConfig);
-    const count = rows.length;
-    const width = longest(rows);
-    const masks: [number, number][] = [];
-    const { maskToken } = this.config;
-    const maskId = maskToken === null ? undefined : this.context.tokenizer!.idOf(maskToken);
-    const parts: Float32Array[] = [];
-    let labels = 0;
-    const classPooling = found.pooling ?? this.classPooling;
-    /** The inputs of each kind of head. */
-    const inputs = {
-      pooled: (encoding: RawRows, piece: Row[]) => poolRows(encoding, piece.length, embedDim, [classPooling]),
-      tokens(encoding: RawRows) {
-        const data = encoding.hidden();
-        return { data, shape: [data.length / embedDim, embedDim] };
-      },
-      masks: (encoding: RawRows, piece: Row[], first: number) =>
-        rowsOfToken(encoding.hidden(), piece, maskId, embedDim, (text, token) =>
-          masks.push([first + text, piece[text]!.columns[token]!]),
-        ),
-    };
-    const { steps } = this.raw;
-    const use = (input: RawTensor, piece: Row[]) => {
-      const { data, shape } = this.#logits(found, input);
-      labels = shape.at(-1)!;
-      if (isTied && bias) for (let i = 0; i < data.length; i++) data[i]! += bias[i % labels] ?? 0;
-      const padded = kind === 'tokens' ? new Float32Array(piece.length * width * labels) : data;
-      if (kind === 'tokens') padHeads(data, piece, width, 1, labels, padded);
-      parts.push(poolsLogits ? meanRows(data, piece, labels) : padded);
-    };
-    const running = kind === 'pooled' && !found.pooling && !takesVectors ? this.#withoutPadding(rows) : rows;
-    await runRows(this.runContext, running, count, call, pieceOptions, (piece, first) => {
-      const run = (values: Values) => use(steps.run(values, found.value, found.steps), piece);
-      if (takesVectors) return steps.hooks(piece, stepOptions(form, skipped, false), run);
-      return {
-        ...(kind === 'pooled' && !poolsLogits && { pooling: { modes: [classPooling], skipped: 0 } }),
-        use: (encoding) => use(inputs[poolsLogits ? 'tokens' : kind](encoding, piece, first), piece),
-      };
-    });
-    const shapes = { pooled: [count], tokens: [count, width], masks: [masks.length] };
-    return {
-      logits: new Tensor(concatenate(Float32Array, parts), [...shapes[kind], labels]),
-      inputIds: rows.map(({ given, ids }) => (given ?? { ids }).ids),
-      ...listsOf(rows),
-      parts: rows.map((row) => row.parts),
-      masks,
-      ...(call.read && { activations: pieceOptions.sites!.activations() }),
-    };
-  }
-
-  /**
-   * The rows without padding tokens at the end, if a decoder's classifier reads the last token: transformers takes the
-   * last one that is not `pad_token_id`, also if the text contains it.
-   */
-  #withoutPadding(rows: Row[]): Row[] {
-    const pad = this.headContext.settings.get('pad_token_id');
-    if (this.classPooling !== 'last' || typeof pad !== 'number' || !this.encoderConfig.causal) return rows;
-    return rows.map((row) => {
-      let count = row.ids.length;
-      while (count > 0 && row.ids[count - 1] === pad) count--;
-      if (count === row.ids.length) return row;
-      const keep = Math.max(1, count);
-      const cut = <T>(list: T[] | null) => list?.slice(0, keep) ?? null;
-      return { ...row, ids: row.ids.slice(0, keep), types: cut(row.types), positions: cut(row.positions) };
-    });
+    const { predict } = await importing('predict', () => import('./heads/predict.js'));
+    return predict(this, name, given, call, pieceOptions);
   }
 
   async embedSparse(input: ModelInput, options: EmbedSparseCall = {}): Promise<SparseVector[]> {
-    const [{ promptName, ...call }, pieceOptions] = this.begin('embedSparse', options);
-    const route = this.#route({ task: promptName });
+    const [call, pieceOptions] = this.begin('embedSparse', options);
+    const route = this.#route({ task: call.promptName });
     if (route !== this) return route.embedSparse(input, options);
     const given = readInput(input);
-    const { steps } = this.raw;
-    const { encode = null } = steps.sparse ?? {};
-    const head = encode ? null : this.head('fill-mask');
     requireTexts(given, options);
-    const { prompts } = this.config;
-    const prompt = promptName ? promptText(prompts, withPrompt(prompts, promptName, {})) : promptOf(this.sentence);
-    const limit = maxActiveDims(this.sentence);
-    const vectors: SparseVector[] = [];
-    const rowOptions = { ...call, prompt, task: promptName };
-    const rows = await this.withSites('embedSparse', call, rowsOf(given, rowOptions, this.context), pieceOptions);
-    const finish = (found: readonly SparseVector[], piece: readonly Row[]) => {
-      for (const [n, { ids }] of piece.entries())
-        vectors.push(largestEntries(steps.sparse?.finish(found[n]!, ids) ?? found[n]!, limit));
-    };
-    const form = vectorForm('embedSparse', this.sentence, this.encoderConfig);
-    const skipped = skippedTokens(given, prompt, call, this.sentence, this.context);
-    if (steps.readsStates) pieceOptions.small = true;
-    await runRows(this.runContext, rows, countTexts(given), call, pieceOptions, (piece) => {
-      if (head) return { use: (encoding) => finish(this.#splade(head, encoding.hidden(), piece), piece) };
-      return steps.hooks(piece, stepOptions(form, skipped, false), (values) =>
-        finish(
-          encode!(values, () => steps.run(values)),
-          piece,
-        ),
-      );
-    });
-    return vectors;
-  }
-
-  /** The sparse vectors of the hidden states of a piece of texts. */
-  #splade(head: Head, hidden: Float32Array, piece: readonly Row[]): SparseVector[] {
-    const { vocabSize } = this.encoderConfig;
-    const embedDim = outputWidth(this.encoderConfig);
-    let at = 0;
-    return piece.map(({ ids }) => {
-      const pooling = new SparsePooling(vocabSize, sparseIn(this.sentence.steps));
-      const rows = hidden.subarray(at, at + ids.length * embedDim);
-      at += rows.length;
-      pooling.addRows(rows, embedDim, head.isTied ? head.bias : undefined, (few) => this.#logits(head, few));
-      return pooling.vector();
-    });
+    const { embedSparse } = await importing('embed-sparse', () => import('./heads/embed-sparse.js'));
+    return embedSparse(this, given, call, pieceOptions);
   }
 
   /** The model of the chain of modules for the task, if the folder has a Router. */
@@ -301,12 +184,6 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   ): Promise<SpanScores[]> {
     const { scoreSpans } = await importing('gliner', () => import('./heads/gliner.js'));
     return scoreSpans(this, texts, labels, options);
-  }
-
-  /** Applies a head. With a tied decoder, the logits lack its bias. */
-  #logits({ chain, isTied }: Head, rows: RawTensor): RawTensor {
-    const output = chain.forward(rows);
-    return isTied ? this.raw.encoder.wordLogits(output) : output;
   }
 
   async embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
@@ -340,34 +217,3 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
 
 refuseFormerNames(LocalModel.prototype);
 heldByCalls(LocalModel.prototype);
-
-/** The number of entries of a sparse vector that the folder keeps. */
-function maxActiveDims({ general }: SentenceConfig): number {
-  const key = 'max_active_dims';
-  return general?.get(key) === undefined ? Infinity : general.count(key, undefined, 1);
-}
-
-/** The options of the steps for vectors of this form. The last normalization follows the cut to `form.width`. */
-function stepOptions({ pooling }: Pick<VectorForm, 'pooling'>, skipped: number, unnormalized = true): StepOptions {
-  return { pooling, skipped, unnormalized };
-}
-
-/** The means of each text's rows of `data` (tokens, width), without those of masked tokens. */
-function meanRows(data: Float32Array, piece: readonly Row[], width: number): Float32Array {
-  const means = new Float32Array(piece.length * width);
-  let at = 0;
-  for (const [n, { ids, keyMask }] of piece.entries()) {
-    const sums = new Float64Array(width);
-    let count = 0;
-    for (let i = 0; i < ids.length; i++, at += width) {
-      if (keyMask && keyMask[i] !== 0) continue;
-      for (let k = 0; k < width; k++) sums[k]! += data[at + k]!;
-      count++;
-    }
-    means.set(
-      sums.map((sum) => sum / count),
-      n * width,
-    );
-  }
-  return means;
-}

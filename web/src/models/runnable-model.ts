@@ -34,7 +34,8 @@ import { STATIC } from './static-embedding.js';
 /** The part of a pretrained encoder in this thread that its calls and its heads use. */
 export class RunnableModel extends Owned<Parts> {
   readonly config: ModelConfig;
-  protected readonly encoderConfig: RawEncoderModelConfig;
+  /** @internal */
+  readonly encoderConfig: RawEncoderModelConfig;
   /** @internal */
   readonly sentence: SentenceConfig;
   /** @internal */
@@ -131,12 +132,8 @@ export class RunnableModel extends Owned<Parts> {
     return this.raw.encoder.textRows?.(rows, isTexts(input), isPooled) ?? rows;
   }
 
-  protected async allRows(
-    input: ModelInput,
-    options: RowOptions,
-    pieceOptions: PieceOptions,
-    prompt = '',
-  ): Promise<Row[]> {
+  /** @internal Collects the rows of an input. */
+  async allRows(input: ModelInput, options: RowOptions, pieceOptions: PieceOptions, prompt = ''): Promise<Row[]> {
     requireTexts(input, options);
     return collected(this.rows(input, { ...options, prompt }), pieceOptions);
   }

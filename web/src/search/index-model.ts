@@ -1,18 +1,16 @@
 /**
  * The model of a TextIndex. It embeds the texts that are added and searched for. It is recognized by its vectors of a
- * fixed text, which the index stores: names and paths do not matter, nor do other weights with nearly the same vectors,
- * such as an int8 version.
+ * fixed text, which the index stores (index-embedding.ts): names and paths do not matter, nor do other weights with nearly
+ * the same vectors, such as an int8 version.
  */
 import { describe, formatShape, guarded, invalid } from '../base/error.js';
-import { abortable, makeYield } from '../base/event-loop.js';
+import { abortable } from '../base/event-loop.js';
 import type { Reader } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
 import { concatenate } from '../io/files.js';
-import { coverageOf, type VocabularyCoverage } from '../models/coverage.js';
-import type { ModelConfig, PretrainedModel } from '../models/model.js';
-import { PROBE } from '../models/probe.js';
-import { promptText, type Role, withPrompt } from '../models/prompts.js';
+import type { PretrainedModel } from '../models/model.js';
+import type { Role } from '../models/prompts.js';
 import type { Rows } from '../models/quantized.js';
 import { type Corpus, readCorpus, requireFinite } from './rows.js';
 import { dimensionsOf, SIMILARITIES, type Similarity, type StoredVectors } from './stored-vectors.js';
@@ -96,7 +94,7 @@ export function similarityOf(embedder: IndexEmbedder | null): Similarity {
  * Embeds texts, one vector each. `prompt`: the text before each; null: the embedder's own. `truncation`: cut texts that
  * are too long for the model, whatever its default.
  */
-async function embedTexts(
+export async function embedTexts(
   embedder: IndexEmbedder,
   role: Role,
   texts: readonly string[],
@@ -146,84 +144,12 @@ export async function embedFor(
   return rows;
 }
 
-/**
- * How well the vocabulary of an index's model covers queries. null for an embedder without `tokenize`, such as a
- * function, and for each query that a chat template has put into a message.
- */
-export async function coverageOfQueries(
-  embedder: IndexEmbedder,
-  queries: readonly string[],
-  signal: SignalLike | undefined,
-): Promise<(VocabularyCoverage | null)[] | null> {
-  if (typeof embedder === 'function' || typeof embedder.tokenize !== 'function') return null;
-  const found = await embedder.tokenize(queries, { maxLength: Infinity, signal });
-  return coverageOf(queries, found, makeYield(signal));
-}
-
-/**
- * Embeds documents for the store of an index, and computes the data that identify its model. Returns a function that
- * appends the vectors.
- */
-export async function embedRows(
-  state: IndexState,
-  texts: readonly string[],
-  { signal, onProgress }: Pick<EmbedFunctionOptions, 'signal' | 'onProgress'>,
-): Promise<() => Answer<void>> {
-  await knownProbe(state, signal);
-  const vectors = await embedFor(state, 'document', texts, { signal, onProgress });
-  return state.store.prepare(vectors, signal);
-}
-
 /** Rejects a model whose vectors differ in width from those of the index. */
 export function requireOwnWidth(got: number, width: number | null): void {
   if (width === null || got === width) return;
   throw invalid('embedder', `vectors of ${width} entries, as the index has`, `${got}`, 'SHAPE_MISMATCH', {
     hint: 'Build the index again with this model, or open it with its own model. If it contains the first entries of the vectors of this model, give the option `dimensions`',
   });
-}
-
-/** Computes the data that identify a model. `prompt` is the text before documents; null: the embedder's own. */
-export async function probeOf(
-  embedder: IndexEmbedder,
-  prompt: string | null,
-  signal: SignalLike | undefined,
-): Promise<Probe> {
-  const vectorOf = async (role: Role) => {
-    const { data } = await embedTexts(embedder, role, [PROBE], role === 'query' ? null : prompt, {
-      truncation: true,
-      ...(signal && { signal }),
-    });
-    return Float32Array.from(data);
-  };
-  const config = typeof embedder === 'function' ? undefined : (embedder.config as Partial<ModelConfig> | undefined);
-  const named = config?.prompts;
-  const promptOf = (role: Role) => promptText(named!, withPrompt(named!, role, {}));
-  return {
-    document: await vectorOf('document'),
-    query: await vectorOf('query'),
-    prompts: named ? { document: prompt ?? promptOf('document'), query: promptOf('query') } : null,
-    bits: bitsOf(config ?? {}),
-  };
-}
-
-/**
- * Returns the data that identify the model of an index, or null if they cannot be known. For an index that was made
- * from vectors, this calls its embedder.
- */
-export async function knownProbe(state: IndexState, signal?: SignalLike): Promise<Probe | null> {
-  const { embedder, store, dimensions, prompt } = state;
-  if (state.probe || !embedder || ('disposed' in embedder && embedder.disposed)) return state.probe;
-  const probe = await probeOf(embedder, prompt, signal);
-  const width = dimensionsOf(store) || dimensions;
-  if (dimensions === null && width !== null && width !== probe.document.length) return null;
-  state.probe = probe;
-  return probe;
-}
-
-/** The number of bits per weight; 8 if the model does not report its storage. */
-function bitsOf({ storage, dtype }: Partial<ModelConfig>): number {
-  if (!storage || dtype === 'q8') return storage?.includes('U8') ? 4 : 8;
-  return storage.includes('U8') ? 4 : storage.includes('I8') ? 8 : 16;
 }
 
 /** The vectors of the texts in use. */

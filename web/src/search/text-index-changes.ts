@@ -1,4 +1,4 @@
-/** Loads and changes a TextIndex. text-index-file.ts has the format of its file. */
+/** Loads, changes and saves a TextIndex. text-index-file.ts has the format of its file. */
 import { describe, guarded, invalid } from '../base/error.js';
 import { makeYield, STEP } from '../base/event-loop.js';
 import { flag, optional, readOptions, type Schema, signal, size } from '../base/options.js';
@@ -10,14 +10,8 @@ import { type ModelSource, withFolder } from '../io/source.js';
 import { remoteSchema } from '../models/call-options.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { Rows } from '../models/quantized.js';
-import {
-  embedderOption,
-  embedRows,
-  type IndexEmbedder,
-  type IndexState,
-  probeOf,
-  requireOwnWidth,
-} from './index-model.js';
+import { embedRows, probeOf } from './index-embedding.js';
+import { embedderOption, type IndexEmbedder, type IndexState, requireOwnWidth } from './index-model.js';
 import { requireSameModel } from './same-model.js';
 import { dimensionsOf, type StoreOptions } from './stored-vectors.js';
 import { readState } from './text-index-file.js';

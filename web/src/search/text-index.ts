@@ -1,7 +1,8 @@
 /**
  * Texts and their vectors for semantic search, stored as fp32, int8 with one scale per vector, or bits. A search
  * compares the query with the vectors directly, so there is no graph to build or to keep up to date.
- * text-index-changes.ts, which loads, changes and saves an index, is imported on demand.
+ * text-index-changes.ts, which loads, changes and saves an index, and index-embedding.ts, which embeds its texts, are imported
+ * on demand.
  */
 import { describe, formatShape, guarded, importing, invalid } from '../base/error.js';
 import { plainOptions, type Read, readOptions, strings, text } from '../base/options.js';
@@ -12,11 +13,9 @@ import { kindOf, readTensor, type Tensor, type TensorInput } from '../base/tenso
 import { Unproxied } from '../base/unproxied.js';
 import type { PretrainedModel } from '../models/model.js';
 import {
-  coverageOfQueries,
   type EmbedFunction,
   type EmbedFunctionOptions,
   embedFor,
-  embedRows,
   type IndexEmbedder,
   type IndexState,
   isEmbedder,
@@ -90,6 +89,8 @@ export interface EmbeddedIndexOptions<Metadata = unknown, Worker extends boolean
 }
 
 const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
+
+const embedding = () => importing('index-embedding', () => import('./index-embedding.js'));
 
 const hybrid = () => importing('hybrid-search', () => import('./hybrid-search.js'));
 
@@ -308,7 +309,7 @@ export class TextIndex<Metadata = unknown, Worker extends boolean = false> exten
       : Index.newStore(options);
     try {
       const state = newState(store, items, form);
-      if (items.texts.length > 0) await (await embedRows(state, items.texts, read))();
+      if (items.texts.length > 0) await (await (await embedding()).embedRows(state, items.texts, read))();
       return new Index(state);
     } catch (error) {
       store.dispose();
@@ -552,7 +553,7 @@ export class TextIndex<Metadata = unknown, Worker extends boolean = false> exten
     if (asked.length === 0) return queries.map(() => []);
     const [rows, coverage] = await Promise.all([
       embedFor(this.#state, 'query', asked, call),
-      coverageOfQueries(this.#state.embedder!, asked, call.signal),
+      embedding().then(({ coverageOfQueries }) => coverageOfQueries(this.#state.embedder!, asked, call.signal)),
     ]);
     const vectors = { ...rows, data: Float32Array.from(rows.data) };
     const found = call.hybrid

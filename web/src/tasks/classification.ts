@@ -23,15 +23,7 @@ export interface Label {
   score: number;
 }
 
-/**
- * Classifies texts. Returns the labels of each text, best first. The score is the logit for regression; the sigmoid of
- * the logit if config.json's problem type is multi-label or there is only one label; otherwise the softmax over the
- * labels. A classifier that `model.loadHead` returned is taken in place of a model.
- *
- * @example
- * const [labels] = await classify(classifier, 'What a day!', { topK: 2 });
- * labels[0]; // { label, score }
- */
+/** Implements `classify`, which imports this module when it is called; see api/on-demand.ts. */
 export async function classify(
   model: PretrainedModel | TextHead,
   texts: string | readonly string[],
@@ -43,15 +35,7 @@ export async function classify(
   return labelsOf(model, logits, topK);
 }
 
-/**
- * Classifies images with a ViT or DINOv2 classifier. Returns the labels of each image, best first, with scores as for
- * `classify`.
- *
- * @example
- * const [labels] = await classifyImages(imageClassifier, imageData, { topK: 2 });
- * labels[0]; // { label, score }
- * @throws HeedError UNSUPPORTED for a model that does not classify images
- */
+/** Implements `classifyImages`, which imports this module when it is called; see api/on-demand.ts. */
 export async function classifyImages(
   model: PretrainedModel,
   images: ImagesInput,
@@ -86,19 +70,7 @@ function labelsOf(model: Pick<TextHead, 'config'>, logits: Tensor, topK: number)
   );
 }
 
-/**
- * Ranks documents by a cross-encoder's score for (query, document), best first. The score is the logit.
- * `activation: 'sigmoid'` maps it to [0, 1], and `activation: 'default'` applies the activation that the folder names,
- * as sentence-transformers' `CrossEncoder.predict` does: see `config.scoreActivation`.
- *
- * A model without a classifier, such as the bundled one, compares token vectors (`embedTokens`) instead, as a ColBERT
- * does: the score is the mean, over the query's tokens, of the largest dot product with a token of the document, from -1 to 1
- * for vectors of unit norm. `prompt` and `promptName` are for cross-encoders.
- *
- * @example
- * const hits = await rerank(crossEncoder, 'What do cats eat?', ['Cats eat fish.', 'It rains.'], { topK: 1 });
- * hits[0]; // { index, score }
- */
+/** Implements `rerank`, which imports this module when it is called; see api/on-demand.ts. */
 export async function rerank(
   model: PretrainedModel,
   query: string,

@@ -18,15 +18,7 @@ export interface Filling {
   sequence: string;
 }
 
-/**
- * Predicts the `topK` (default 5) most probable tokens for each text's mask, best first. A text with several masks
- * gives one list per mask, in text order; `sequence` then keeps the other masks and the special tokens.
- *
- * @typeParam T - the result per text: `Filling[]` (one mask) or `Filling[][]` (several)
- * @example
- * const [fillings] = await fillMask(maskedModel, 'The cat [MASK] on the sofa.', { topK: 3 });
- * fillings[0]; // { score, token, word, sequence }
- */
+/** Implements `fillMask`, which imports this module when it is called; see api/on-demand.ts. */
 export async function fillMask<T extends Filling[] | Filling[][] = Filling[]>(
   model: PretrainedModel,
   input: string | readonly string[],

@@ -1,4 +1,4 @@
-/** Tasks on top of `PretrainedModel`, one per file. */
+/** Tasks on top of `PretrainedModel`, one per file. `api/on-demand.ts` has those of the package that are imported when they are called. */
 export { attentionRollout } from './attention-rollout.js';
 export { classify, classifyImages, type Label, rerank } from './classification.js';
 export { type Filling, fillMask } from './fill-mask.js';

@@ -18,15 +18,7 @@ export interface Answer {
   end: number;
 }
 
-/**
- * Finds the `topK` (default 1) spans of `context` that answer `question`, best first. The score is the product of the
- * probabilities of the span's start and end. A context that is too long for the model is processed in overlapping
- * windows, with separate probabilities per window.
- *
- * @example
- * const [best] = await answerQuestion(answerer, 'Where is the cat?', 'The cat sleeps on the sofa.');
- * best; // { answer, score, start, end }
- */
+/** Implements `answerQuestion`, which imports this module when it is called; see api/on-demand.ts. */
 export async function answerQuestion(
   model: PretrainedModel,
   question: string,

@@ -26,15 +26,7 @@ const AGGREGATIONS = ['none', 'simple', 'first', 'average', 'max'] as const;
 /** How `classifyTokens` joins the tokens of a word or of an entity; see docs/tasks.md. */
 export type Aggregation = (typeof AGGREGATIONS)[number];
 
-/**
- * Labels the tokens of each text, or spans of tokens with `aggregation`. 'simple' joins neighboring tokens of one
- * group. 'first', 'average' and 'max' first give each word a single label: that of its first token, of its mean scores,
- * or of its token with the highest score.
- *
- * @example
- * const [entities] = await classifyTokens(tagger, 'Ada lives in London.', { aggregation: 'simple' });
- * entities[0]; // { label, score, word, start, end, index }
- */
+/** Implements `classifyTokens`, which imports this module when it is called; see api/on-demand.ts. */
 export async function classifyTokens(
   model: PretrainedModel,
   input: string | readonly string[],

@@ -27,15 +27,7 @@ const schema = {
   multiLabel: optional(flag, false),
 };
 
-/**
- * Classifies texts by given labels, with a model whose head distinguishes entailment and contradiction. Returns the
- * labels of each text, best first. The scores are the softmax over the labels' entailment logits; with `multiLabel` or
- * a single label, the softmax of entailment against contradiction for each label.
- *
- * @example
- * const [labels] = await zeroShotClassify(entailmentModel, 'I missed my train', ['travel', 'cooking']); // [{ label: 'travel', score: 0.98 }, ...]
- * @throws HeedError UNSUPPORTED if no label of the head begins with 'entail'
- */
+/** Implements `zeroShotClassify`, which imports this module when it is called; see api/on-demand.ts. */
 export async function zeroShotClassify(
   model: PretrainedModel,
   texts: string | readonly string[],

@@ -4,11 +4,14 @@
  * says where that file is, because bundlers may have moved it.
  */
 import create from 'heed-glue/inference';
-import { importing, others } from '../base/error.js';
+import { importing, linked, others } from '../base/error.js';
 import type { Threaded } from '../base/wasm/module.js';
 import { Threads } from '../base/wasm/threads.js';
+import { callParts } from '../call-parts.js';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';
+
+Object.assign(linked, callParts);
 
 // Threads starts its script by a URL that bundlers recognize, and they read only this file, not the one with the parts.
 const loadThreaded = async (): Promise<Threaded> => {

@@ -22,6 +22,7 @@ import {
   failure,
   head,
   heads,
+  isComputable,
   isEmpty,
   isOutdated,
   isPartial,
@@ -58,8 +59,8 @@ export function SeePage() {
         <Said />
         {notLoaded.value && <NotLoaded of={notLoaded.value} />}
         <div class="pair">
-          <Stage of={0} sentence={sentences[0]} meaning={example.value?.meanings[0]} compute={computeOf(0)} />
-          <Stage of={1} sentence={sentences[1]} meaning={example.value?.meanings[1]} compute={computeOf(1)} />
+          <Stage of={0} sentence={sentences[0]} meaning={example.value?.meanings[0]} compute={byHandOf[0]!} />
+          <Stage of={1} sentence={sentences[1]} meaning={example.value?.meanings[1]} compute={byHandOf[1]!} />
         </div>
         <Controls />
         <Facts />
@@ -337,8 +338,9 @@ function Facts() {
 /** Opens “Compute” at a weight of a sentence: that of the chosen head, or of the head of the layer that gives the pair most. */
 async function byHand(side: number, number: number, key: number): Promise<void> {
   const { trace, at } = views[side]!.peek();
+  if (!trace.all) return; // the ribbons are those of the frame before
   const chosen = placeOf(head.peek());
-  const ofLayer = trace.all![number - 1]!;
+  const ofLayer = trace.all[number - 1]!;
   const strongest = ofLayer.reduce(
     (best, weights, i) => (weights[at]![key]! > ofLayer[best]![at]![key]! ? i : best),
     0,
@@ -349,15 +351,11 @@ async function byHand(side: number, number: number, key: number): Promise<void> 
   computeByHand([...trace.tokens], vectors, at, key);
 }
 
-function computeOf(side: number): ((number: number, key: number) => void) | undefined {
-  const { trace } = views[side]!.value;
-  const can = shipped.value && trace.all && trace.tokens.length <= mostWords;
-  return can ? (number, key) => void byHand(side, number, key) : undefined;
-}
+const byHandOf = [0, 1].map((side) => (number: number, key: number) => void byHand(side, number, key));
 
 function Ways() {
   const view = views[0]!.value;
-  const compute = computeOf(0);
+  const canCompute = isComputable(view.trace);
   const number = Math.max(1, layer.value);
   const row = rowOf(view, number);
   const isShort = view.trace.tokens.length <= mostWords;
@@ -366,8 +364,8 @@ function Ways() {
       <button
         type="button"
         class="first"
-        disabled={!compute || !row}
-        onClick={() => row && compute?.(number, row.indexOf(Math.max(...row)))}
+        disabled={!canCompute || !row}
+        onClick={() => row && byHand(0, number, row.indexOf(Math.max(...row)))}
       >
         Compute this weight by hand
       </button>
@@ -378,7 +376,7 @@ function Ways() {
       <p class="timing">
         {!isShort
           ? `By hand for up to ${mostWords} tokens.`
-          : compute
+          : canCompute
             ? 'A click on a ribbon computes its weight.'
             : notLoaded.value
               ? 'By hand only with the model.'

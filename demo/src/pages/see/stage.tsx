@@ -4,15 +4,15 @@ import { useId } from 'preact/hooks';
 import { percent } from '../../components/numbers';
 import { isWord } from '../../engine/senses';
 import { hasMoved } from '../../state/pointer';
-import { alone, choose, everyLayer, layer, layers, off, pointed, rowOf, type View, views } from './state';
+import { alone, choose, everyLayer, layer, layers, off, pictures, pointed, rowOf, type View, views } from './state';
 
 interface StageProps {
   /** The index of the sentence. */
   of: number;
   sentence: Signal<string>;
   meaning: string | undefined;
-  /** Opens “Compute” with the weight of a ribbon; undefined until the model has loaded. */
-  compute: ((number: number, key: number) => void) | undefined;
+  /** Opens “Compute” with the weight of a ribbon. */
+  compute: (number: number, key: number) => void;
 }
 
 /** The height of a layer in the drawing's units. */
@@ -53,9 +53,10 @@ export function Stage({ of, sentence, meaning, compute }: StageProps) {
       <Outcome view={view} />
       <div class={`rise ${(centers[at] ?? 0) > across / 2 ? 'mirrored' : ''}`}>
         <div class="lanes">
-          <div style={{ '--least': `${0.4 * total}rem` }}>
+          {/* Not a custom property, which all ribbons would inherit. */}
+          <div style={{ minWidth: `${0.4 * total}rem` }}>
             <svg viewBox={`0 0 ${across} ${step * (layers + 1)}`} preserveAspectRatio="none" aria-hidden="true">
-              <Ribbons view={view} centers={centers} compute={compute} />
+              <Ribbons of={of} compute={compute} />
             </svg>
             <fieldset
               class="row-of-tokens"
@@ -147,23 +148,18 @@ function Words({ number, words }: { number: number; words: readonly string[] | u
   );
 }
 
-interface RibbonsProps {
-  view: View;
-  centers: readonly number[];
-  compute: StageProps['compute'];
-}
-
-function Ribbons({ view, centers, compute }: RibbonsProps) {
-  const { at, trace } = view;
+function Ribbons({ of, compute }: Pick<StageProps, 'of' | 'compute'>) {
+  const { at, trace, layer, rows, isOpen } = pictures[of]!.value;
+  const { centers } = placesOf(trace.tokens);
   const x = centers[at] ?? 0;
   return (
     <>
       {everyLayer.map((number) => {
-        const row = rowOf(view, number);
+        const row = rows[number - 1];
         const [low, high] = [yOf(number - 1), yOf(number)];
         const middle = (low + high) / 2;
         return (
-          <g key={number} class={number > layer.value ? 'above' : ''}>
+          <g key={number} class={number > layer ? 'above' : ''}>
             {centers.map((from, to) => {
               const share = row?.[to] ?? 0;
               const d = `M ${from} ${low} C ${from} ${middle} ${x} ${middle} ${x} ${high}`;
@@ -171,14 +167,14 @@ function Ribbons({ view, centers, compute }: RibbonsProps) {
                 // biome-ignore lint/a11y/noStaticElementInteractions: the keyboard has “Compute this weight by hand”
                 <path
                   key={to}
-                  class={`ribbon ${isWord(trace.tokens[to]!) ? '' : 'rest'} ${compute && share > 0 ? 'open' : ''}`}
+                  class={`ribbon ${isWord(trace.tokens[to]!) ? '' : 'rest'} ${isOpen && share > 0 ? 'open' : ''}`}
                   style={{
                     d: `path("${d}")`,
                     strokeWidth: `${(share * ribbonWidth).toFixed(1)}px`,
                     opacity: opacityOf(share),
                   }}
                   d={d}
-                  onClick={() => share > 0 && compute?.(number, to)}
+                  onClick={() => isOpen && share > 0 && compute(number, to)}
                 >
                   <title>{`layer ${number}: ${percent(share)} to “${trace.tokens[to]}”`}</title>
                 </path>
@@ -190,7 +186,7 @@ function Ribbons({ view, centers, compute }: RibbonsProps) {
       {[0, ...everyLayer].map((number) => (
         <path
           key={number}
-          class={`knots ${number > layer.value ? 'above' : ''}`}
+          class={`knots ${number > layer ? 'above' : ''}`}
           d={centers.map((center) => `M ${center} ${yOf(number)} h 0.01`).join(' ')}
         />
       ))}
@@ -198,14 +194,10 @@ function Ribbons({ view, centers, compute }: RibbonsProps) {
         <>
           <path
             class="stem"
-            style={{ d: `path("M ${x} ${yOf(0) + step / 2} V ${yOf(layer.value)}")` }}
-            d={`M ${x} ${yOf(0) + step / 2} V ${yOf(layer.value)}`}
+            style={{ d: `path("M ${x} ${yOf(0) + step / 2} V ${yOf(layer)}")` }}
+            d={`M ${x} ${yOf(0) + step / 2} V ${yOf(layer)}`}
           />
-          <path
-            class="tip"
-            style={{ d: `path("M ${x} ${yOf(layer.value)} h 0.01")` }}
-            d={`M ${x} ${yOf(layer.value)} h 0.01`}
-          />
+          <path class="tip" style={{ d: `path("M ${x} ${yOf(layer)} h 0.01")` }} d={`M ${x} ${yOf(layer)} h 0.01`} />
         </>
       )}
     </>

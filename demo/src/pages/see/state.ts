@@ -5,9 +5,11 @@ import { asFailure, type Failure, firstLayer, isComing, shipped, wanted } from '
 import type { Reading } from '../../engine/reading';
 import { cosine, type DescribedHead, type HeadKind, headKinds, isWord } from '../../engine/senses';
 import type { Trace, Weights } from '../../engine/stage';
+import { afterFrame } from '../../state/after-frame';
 import { integer, list, optional, text } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { type Codec, page, urlState } from '../../state/url';
+import { mostWords } from '../compute/limits';
 import { type Measured, readTrace, readWords } from './measured';
 import measured from './measured.json';
 import { words as examples } from './words';
@@ -187,8 +189,33 @@ export const isPartial = computed(() =>
   views.slice(0, 2).some(({ value: { trace } }) => trace.means.length < layers && trace.all !== undefined),
 );
 
+/** Whether “Compute” can show the weights of a sentence: the model is there and has all of its heads, and the sentence is short. */
+export const isComputable = ({ all, tokens }: Trace): boolean =>
+  shipped.value !== undefined && all !== undefined && tokens.length <= mostWords;
+
+/** What the ribbons of a sentence show. */
+export interface Picture extends Pick<View, 'trace' | 'at'> {
+  layer: number;
+  /** Whether a click on a ribbon computes its weight. */
+  isOpen: boolean;
+  /** The weights of each layer, from the first. */
+  rows: readonly (readonly number[] | undefined)[];
+}
+/** The ribbons are many, so they are drawn after the words and the weights beside the tokens. */
+export const pictures: readonly ReadonlySignal<Picture>[] = views.slice(0, 2).map((view) => {
+  const trace = computed(() => view.value.trace);
+  const at = computed(() => view.value.at);
+  return afterFrame(
+    computed(() => {
+      const shown = { trace: trace.value, at: at.value };
+      const rows = everyLayer.map((number) => rowOf(shown, number));
+      return { ...shown, layer: layer.value, isOpen: isComputable(shown.trace), rows };
+    }),
+  );
+});
+
 /** The weights with which a token attends in a layer, counted from 1; undefined if they are not known or attention is off. */
-export function rowOf({ trace, at }: View, number: number): readonly number[] | undefined {
+export function rowOf({ trace, at }: Pick<View, 'trace' | 'at'>, number: number): readonly number[] | undefined {
   if (at < 0 || trace.off.includes(number)) return undefined;
   const row = weightsOf(trace, number)?.[at];
   return row && row.length > 0 ? row : undefined;

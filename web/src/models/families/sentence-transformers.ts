@@ -5,8 +5,8 @@
 import { describe, importing, invalid, invalidFile } from '../../base/error.js';
 import { append } from '../../base/lists.js';
 import type { SignalLike } from '../../base/platform.js';
+import { OLD_TRANSFORMER_SETTINGS, TRANSFORMER_SETTINGS } from '../../io/file-names.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
-import { OLD_TRANSFORMER_SETTINGS, TRANSFORMER_SETTINGS } from '../../io/list-files.js';
 import { isInside } from '../../io/paths.js';
 import { Settings } from '../../io/settings.js';
 import {

@@ -1,8 +1,7 @@
 /** Chooses and opens the files with a model's weights: safetensors, in one file or in shards, or ONNX. */
 import { describe, HeedError, invalid } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
-import { expectedSize, type ModelFolder, type OpenFile } from '../../io/files.js';
-import { discard } from '../../io/list-files.js';
+import { discard, expectedSize, type ModelFolder, type OpenFile } from '../../io/files.js';
 import { isInside } from '../../io/paths.js';
 import { Settings } from '../../io/settings.js';
 

@@ -1,7 +1,6 @@
 /** From the encoder's hidden states to the vectors of texts. Notation: N texts, E width of the encoder, D of vectors. */
 import { invalid } from '../../base/error.js';
 import type { RawRows, RawTensor } from '../../base/wasm/core.js';
-import { concatenate } from '../../io/files.js';
 import { outputWidth } from '../families/family.js';
 import type { SentenceConfig } from '../families/sentence-config.js';
 import {
@@ -26,6 +25,7 @@ import {
   rowsOf,
 } from '../input.js';
 import { normalized } from '../quantized.js';
+import type { StepOptions } from './step-values.js';
 
 /** Options of a call that override the folder's settings of vectors. */
 interface VectorOptions {
@@ -183,25 +183,11 @@ export function finishVectors(
   return { data: out, shape: [count, width] };
 }
 
-/**
- * The hidden states [tokens, E] of the tokens whose id is `id`. Calls `found` with the text and the position of each.
- */
-export function rowsOfToken(
-  hidden: Float32Array,
-  piece: readonly Row[],
-  id: number | undefined,
-  embedDim: number,
-  found: (text: number, token: number) => void,
-): RawTensor {
-  const picked: Float32Array[] = [];
-  let at = 0;
-  piece.forEach(({ ids }, n) => {
-    ids.forEach((each, i) => {
-      if (each !== id) return;
-      found(n, i);
-      picked.push(hidden.subarray((at + i) * embedDim, (at + i + 1) * embedDim));
-    });
-    at += ids.length;
-  });
-  return { data: concatenate(Float32Array, picked), shape: [picked.length, embedDim] };
+/** The options of the steps for vectors of this form. The last normalization follows the cut to `form.width`. */
+export function stepOptions(
+  { pooling }: Pick<VectorForm, 'pooling'>,
+  skipped: number,
+  unnormalized = true,
+): StepOptions {
+  return { pooling, skipped, unnormalized };
 }

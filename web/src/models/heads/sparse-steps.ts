@@ -5,8 +5,7 @@
 import { formatShape, invalid, invalidFile } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
-import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
-import { discard } from '../../io/list-files.js';
+import { discard, type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { memoryFile } from '../../io/memory.js';
 import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
 import { Settings } from '../../io/settings.js';
@@ -14,7 +13,8 @@ import { TextTokenizer } from '../../text/tokenizer.js';
 import { isSparse, modelOf, type OtherStep, type Step } from '../families/steps.js';
 import type { WeightFiles } from '../families/weight-files.js';
 import type { LoadedModel } from '../loaded-model.js';
-import { largestEntries, type SparseVector } from './sparse.js';
+import type { SparseVector } from './sparse.js';
+import { largestEntries } from './sparse-pooling.js';
 import type { Values } from './step-values.js';
 import { makeDense } from './task-heads.js';
 
