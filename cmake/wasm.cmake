@@ -14,6 +14,7 @@ target_compile_options(heed-flags INTERFACE
   # module a third larger and leaves WebAssembly on every call that may throw.
   -fwasm-exceptions)
 target_compile_definitions(heed-flags INTERFACE EMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0) # embind requires it with -fno-rtti
+set(keep_functions --one-caller-inline-max-function-size=200)
 target_link_options(heed-flags INTERFACE
   -fwasm-exceptions
   -fno-rtti
@@ -38,7 +39,9 @@ target_link_options(heed-flags INTERFACE
   -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore
   -sTEXTDECODER=2             # no fallback for TextDecoder, which exists everywhere
   -sPOLYFILL=0                # no polyfills for language features older than SIMD
-  -sSUPPORT_LONGJMP=0)        # unused
+  -sSUPPORT_LONGJMP=0         # unused
+  # Binaryen, too, keeps functions that are marked noinline; it would inline each that has one caller.
+  -sBINARYEN_EXTRA_PASSES=${keep_functions})
 
 if(CMAKE_BUILD_TYPE STREQUAL Debug)
   target_link_options(heed-flags INTERFACE -sASSERTIONS=2 -sSAFE_HEAP=1 -sSTACK_OVERFLOW_CHECK=2)
@@ -125,7 +128,7 @@ endfunction()
 # and threads-<name>. Kernels are compiled with the flags after COMPILE, modules linked with those after LINK.
 set(fast_sources ${kernel_sources} ${train_kernel_sources})
 list(FILTER fast_sources INCLUDE REGEX
-  "/src/(gemm/|ops/(activation|layer_norm|mask|softmax|vector_products|vectors)\\.cpp$)")
+  "/src/(gemm/|ops/(activation|layer_norm|mask|softmax|trellis_decode|vector_products|vectors)\\.cpp$)")
 function(heed_modules name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMPILE;LINK;VALIDATE")
   set(flags -DHEED_KERNEL ${arg_COMPILE})
@@ -147,7 +150,7 @@ function(heed_modules name)
   heed_module(threads-${name} OBJECTS malloc-threads threads ${inference} FLAGS ${arg_LINK} ${threads})
   foreach(module ${name} train-${name} threads-${name})
     add_custom_command(TARGET heed-${module} POST_BUILD VERBATIM
-      COMMAND ${wasm_opt} --mvp-features ${features} ${arg_VALIDATE} -Oz --converge
+      COMMAND ${wasm_opt} --mvp-features ${features} ${arg_VALIDATE} -Oz --converge ${keep_functions}
         ${CMAKE_BINARY_DIR}/${module}/heed.wasm -o ${CMAKE_BINARY_DIR}/${module}/heed.wasm)
   endforeach()
 endfunction()

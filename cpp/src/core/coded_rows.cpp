@@ -95,7 +95,7 @@ CodedTable::CodedTable(RowCode code, Index rows, Index width) : code_(code), row
   const double bytes = static_cast<double>(rows) * static_cast<double>(codedRowBytes(code, width) + 4);
   if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) throwOutOfMemory("weight", {rows, width}, bytes);
   allocating("weight", Shape{rows, width}, bytes, [&] {
-    values_.resize(static_cast<size_t>(rows * codedRowBytes(code, width)));
+    values_ = Zeroed<uint8_t>(static_cast<size_t>(rows * codedRowBytes(code, width)));
     scales_.resize(static_cast<size_t>(rows));
     if (code != RowCode::kInt4) column_scales_.resize(static_cast<size_t>(width));
   });

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/zeroed.h"
 #include "gemm/rotation.h"
 #include "heed/module.h"
 
@@ -50,7 +51,7 @@ class CodedTable final : public RowStorage {
  private:
   RowCode code_;
   Index rows_, width_;
-  std::vector<uint8_t> values_;       // (rows, codedRowBytes(code, width))
+  Zeroed<uint8_t> values_;            // (rows, codedRowBytes(code, width))
   std::vector<float> scales_;         // (rows)
   std::vector<float> column_scales_;  // (width), empty for kInt4
 };

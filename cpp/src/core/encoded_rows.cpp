@@ -13,7 +13,8 @@
 namespace heed {
 namespace {
 
-/// Number of bytes that are copied and converted at a time.
+/// Number of bytes that are copied and converted at a time; for coded columns, those of the values, which then stay in
+/// the cache.
 constexpr Index kChunkBytes = 1 << 18;
 
 /// Converts fp16 to fp32. Scaling by a power of two is exact even for subnormal values, which are normal in fp32.
@@ -125,7 +126,9 @@ void writeEncodedRows(const Parameter& parameter, int64_t first, const EncodedRo
   const Scales scales(format, encoded.scales, rows, width);
   if (rows == 0) return;
 
-  const Index chunk = std::min(rows, std::max<Index>(1, kChunkBytes / row_bytes));
+  const int64_t wide_bytes = format.kind == kColumns ? 4 * int64_t{width} : 0;
+  const int64_t fitting = std::max<int64_t>(1, kChunkBytes / std::max(row_size, wide_bytes));
+  const Index chunk = std::min(rows, static_cast<Index>(fitting));
   auto* raw = arena.take<std::byte>(chunk * row_bytes);
   float* wide = arena.take<float>(format.kind == kFloat ? 0 : format.kind == kCoded ? width : chunk * width);
   auto* states = arena.take<uint16_t>(format.kind == kColumns ? width : 0);

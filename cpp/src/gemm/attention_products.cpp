@@ -62,7 +62,8 @@ class Chains {
 
 Index queryBlocks(Index queries) { return RowBlocks(queries).count; }
 
-Panels packKeys(ConstMatrixView key, const RowList& keys, Arena& arena) {
+// Not inlined, see attendBlock().
+[[gnu::noinline]] Panels packKeys(ConstMatrixView key, const RowList& keys, Arena& arena) {
   const Index num_keys = keys.count, width = key.cols(), stride = key.outerStride();
   float* to = arena.take(8 * width * ((num_keys + 7) / 8));
   const Panels panels{.data = to, .depth = width, .columns = num_keys, .finite = false};
@@ -89,7 +90,7 @@ Panels packKeys(ConstMatrixView key, const RowList& keys, Arena& arena) {
   return panels;
 }
 
-Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena) {
+[[gnu::noinline]] Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena) {
   const Index num_keys = keys.count, width = value.cols(), stride = value.outerStride();
   float* to = arena.take(8 * num_keys * ((width + 7) / 8));
   Panels panels{.data = to, .depth = num_keys, .columns = width, .finite = false};

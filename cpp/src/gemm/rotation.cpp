@@ -167,7 +167,10 @@ void rotateWeights(const float* x, Index depth, Rotation rotation, float* to) {
   const Index block = rotation == Rotation::kNone ? 1 : rotationBlock(depth);
   const Index size = rotation == Rotation::kWithSigns && block > 1 ? 4 * block : block;
   const float factor = 1 / static_cast<float>(size);
-  for (Index k = 0; k < depth; ++k) to[k] = factor * x[k];  // first, so that sums do not overflow
+  // First, so that sums do not overflow.
+  Index k = 0;
+  for (; k + 4 <= depth; k += 4) simd::store(to + k, wasm_f32x4_mul(simd::splat(factor), simd::load(x + k)));
+  for (; k < depth; ++k) to[k] = factor * x[k];
   rotate(to, depth, rotation, to);
 }
 

@@ -55,9 +55,10 @@ void dropEntries(const Head& head, const VisibleKeys& visible, Index i, const Ra
 }
 
 /// Computes queries [first, first + rows) of a head; they are few, so that their scores stay in the cache. query (rows,
-/// Dk), output (rows, Dv), weights and scores (rows, S) or null; edits (rows, S) or null.
-void attendBlock(const Head& head, ConstMatrixView query, Index first, AttentionOutput result,
-                 const AttentionEdits& edits, Context& context) {
+/// Dk), output (rows, Dv), weights and scores (rows, S) or null; edits (rows, S) or null. Not inlined: engines optimize
+/// a whole function once one of its loops has run often enough, and all of attention() in one function takes them long.
+[[gnu::noinline]] void attendBlock(const Head& head, ConstMatrixView query, Index first, AttentionOutput result,
+                                   const AttentionEdits& edits, Context& context) {
   auto& [output, weights, all_scores] = result;
   const float* given = edits.weights ? edits.weights : edits.scores;
   Arena& arena = context.arena;

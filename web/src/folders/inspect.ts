@@ -164,6 +164,9 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   const isMatrix = (entry: TensorEntry) =>
     (entry.shape.length === 2 || entry.dtype === 'U8') &&
     (!/^(vision\.)?embeddings\./.test(parameterOf(entry)!) || parameterOf(entry) === WORD_TABLE);
+  /** The bytes of token embeddings that stay in 2 to 4 bits; null for other tensors. */
+  const codedBytes = (entry: TensorEntry) =>
+    entry.dtype === 'U8' && parameterOf(entry) === WORD_TABLE ? elementCount(entry.shape) + 4 * entry.shape[0]! : null;
   const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
   const quantizedDownload = async () => {
@@ -223,12 +226,8 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
     files,
     download: { fp32: download, q8: await quantizedDownload() },
     memory: {
-      fp32: memoryOf((entry) => 4 * count(entry)),
-      q8: memoryOf((entry) =>
-        entry.dtype === 'U8' && parameterOf(entry) === WORD_TABLE
-          ? elementCount(entry.shape) + 4 * entry.shape[0]!
-          : (isMatrix(entry) ? 1 : 4) * count(entry),
-      ),
+      fp32: memoryOf((entry) => codedBytes(entry) ?? 4 * count(entry)),
+      q8: memoryOf((entry) => codedBytes(entry) ?? (isMatrix(entry) ? 1 : 4) * count(entry)),
     },
     missing,
     unread,

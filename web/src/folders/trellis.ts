@@ -111,7 +111,7 @@ export async function trellisColumns(
     for (let t = begin; t < end; t++) {
       await run.pause();
       const column = feedback?.order[t] ?? t;
-      const weights = Float64Array.from({ length: rows }, (_, r) => matrix.weight(r, column));
+      const weights = matrix.weightsOfColumn(column);
       const target = weights.slice();
       if (earlier) for (let r = 0; r < rows; r++) target[r]! += earlier[r * (end - begin) + t - begin]!;
       const factors = feedback?.factors(t, begin);
@@ -216,6 +216,12 @@ class Encoder implements TrellisMatrix {
     return this.#values[row * this.#width + column]! / this.#unit;
   }
 
+  weightsOfColumn(column: number): Float64Array {
+    const weights = new Float64Array(this.rows); // a loop, because Float64Array.from takes several times as long
+    for (let r = 0; r < this.rows; r++) weights[r] = this.weight(r, column);
+    return weights;
+  }
+
   #step(row: number, column: number): number {
     return Math.fround(this.scales[row]! * this.columnScales[column]!) / this.#unit;
   }
@@ -311,15 +317,18 @@ export const outlierCount = (rows: number, width: number) => Math.floor((rows * 
 
 /** The positions of the weights that are largest relative to the spreads of their rows and columns. */
 function outliersOf(values: Float32Array, rows: Float64Array, columns: Float64Array, count: number): number[] {
+  if (count === 0) return [];
   const width = columns.length;
-  const ratios = values.map((value, i) => {
-    const spread = rows[Math.floor(i / width)]! * columns[i % width]!;
-    return spread > 0 ? Math.abs(value) / spread : 0;
-  });
+  const ratios = new Float32Array(values.length);
+  for (let r = 0, i = 0; r < rows.length; r++)
+    for (let c = 0; c < width; c++, i++) {
+      const spread = rows[r]! * columns[c]!;
+      if (spread > 0) ratios[i] = Math.abs(values[i]!) / spread;
+    }
   const largest: number[] = [];
   for (let least = 3; largest.length < count; least = least > 0.1 ? least / 2 : -1) {
     largest.length = 0;
-    for (const [i, ratio] of ratios.entries()) if (ratio > least) largest.push(i);
+    for (let i = 0; i < ratios.length; i++) if (ratios[i]! > least) largest.push(i);
   }
   return largest.sort((a, b) => ratios[b]! - ratios[a]! || a - b).slice(0, count);
 }

@@ -6,8 +6,11 @@ import { invalidFile } from '../base/error.js';
 import { FNV_START, fnv } from '../base/fnv.js';
 import type { ModelFolder, OpenFile } from './files.js';
 
-/** The number of bytes at the start of a file that all count, which take some milliseconds. */
-const WHOLE = 2 ** 22;
+/**
+ * The number of bytes at the start of a file that all count: settings and small tokenizers. They take some milliseconds,
+ * because the engine has not optimized the loop when the first model is loaded.
+ */
+const WHOLE = 2 ** 19;
 /** After them, every 61st byte counts. The number is odd, so that all bytes of the numbers of a tensor occur. */
 const STRIDE = 61;
 

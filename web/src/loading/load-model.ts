@@ -18,7 +18,7 @@ import { addLastToken, addNormalize, isSparseTable, isStaticIn } from '../models
 import { openWeights } from '../models/families/weight-files.js';
 import { WeightLoader } from '../models/families/weights.js';
 import { classPoolingOf, decoderOf, isHeadTensor, isTied } from '../models/heads/task-heads.js';
-import { type LoadedModel, type LoadModelOptions, type LoadProgress, STANFORD } from '../models/loaded-model.js';
+import { type LoadedModel, type LoadOptions, type LoadProgress, STANFORD } from '../models/loaded-model.js';
 import { reserveFor } from '../models/memory.js';
 import { openModelFiles } from '../models/model-files.js';
 import { readOnnxWeights } from '../models/onnx-weights.js';
@@ -35,11 +35,11 @@ const pagedEmbeddings = () => importing('paged-embeddings', () => import('../mod
 export async function loadModel(
   core: Core,
   folder: ModelFolder,
-  options: LoadModelOptions,
+  options: LoadOptions,
   integrity: Integrity,
   chain?: SentenceConfig,
 ): Promise<LoadedModel> {
-  const { dtype, onProgress, embeddings, numLayers, weights: path } = options;
+  const { dtype, onProgress, embeddings, numLayers, weights: path, isTrained = false } = options;
   // A failure stops all other reads.
   const { stop, unlink } = linkedAbort(options.signal);
   const { signal } = stop;
@@ -93,7 +93,7 @@ export async function loadModel(
     config.int8 = dtype === 'q8';
     const tableCode = weights.onnx ? undefined : tableCodeIn(settings!);
     if (weights.onnx) settings!.get('quantization_config'); // describes other files
-    if (config.int8) config.tableCode = tableCode;
+    if (config.int8 || !isTrained) config.tableCode = tableCode;
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
     if (!tokenizerFile) tokenizerSettings?.entries(); // only token ids can be given
     const sentence = await sentenceRead;

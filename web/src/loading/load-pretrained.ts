@@ -11,7 +11,7 @@ import { SettingsRecord } from '../io/settings.js';
 import { type ModelSource, withFolder } from '../io/source.js';
 import type { ModelDevice } from '../models/device.js';
 import { loadSteps } from '../models/heads/steps.js';
-import type { LoadedModel, LoadModelOptions } from '../models/loaded-model.js';
+import type { LoadedModel, LoadModelOptions, LoadOptions } from '../models/loaded-model.js';
 import { workingBytes } from '../models/memory.js';
 import type { PretrainedModel } from '../models/model.js';
 import { Parts } from '../models/parts.js';
@@ -54,7 +54,7 @@ export async function unreadIn(record: SettingsRecord, described: Described): Pr
 export async function loadAs<Model extends object>(
   runtime: Runtime,
   source: ModelSource,
-  options: LoadModelOptions,
+  options: LoadOptions,
   folder: ModelFolder | undefined,
   make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
   devices?: Devices,

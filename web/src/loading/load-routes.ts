@@ -3,7 +3,7 @@ import type { Runtime } from '../base/owned.js';
 import type { ModelFolder } from '../io/files.js';
 import type { Integrity } from '../io/integrity.js';
 import { loadSteps } from '../models/heads/steps.js';
-import type { LoadedModel, LoadModelOptions } from '../models/loaded-model.js';
+import type { LoadedModel, LoadOptions } from '../models/loaded-model.js';
 import { Parts } from '../models/parts.js';
 import { LocalModel } from '../models/pretrained.js';
 import { loadModel } from './load-model.js';
@@ -15,7 +15,7 @@ import { loadModel } from './load-model.js';
 export async function loadRoutes(
   runtime: Runtime,
   folder: ModelFolder,
-  options: LoadModelOptions,
+  options: LoadOptions,
   integrity: Integrity,
   first: LoadedModel,
 ): Promise<LocalModel[]> {

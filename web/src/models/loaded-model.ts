@@ -73,6 +73,12 @@ export interface LoadModelOptions extends RemoteOptions {
   signal?: SignalLike | undefined;
 }
 
+/** The options of a load, with those that callers do not set. */
+export interface LoadOptions extends LoadModelOptions {
+  /** Whether training changes the weights, which takes token embeddings as numbers. */
+  isTrained?: boolean | undefined;
+}
+
 export interface LoadedModel {
   raw: RawEncoderModel & Partial<ImageEncoder>;
   /** Must be called when `raw` is deleted. */

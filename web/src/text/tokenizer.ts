@@ -96,8 +96,8 @@ export class TextTokenizer {
   /** Ids by token: of added tokens, and of the model's tokens. */
   readonly #added: ReadonlyMap<string, number>;
   readonly #ids: ReadonlyMap<string, number>;
-  /** Tokens by id. */
-  readonly #tokens: string[] = [];
+  /** Tokens by id, once they are needed: vectors of texts take only the ids. */
+  #tokens: string[] | null = null;
   readonly #special = new Set<number>();
 
   /**
@@ -128,7 +128,6 @@ export class TextTokenizer {
     ofClass: Partial<ClassTokenizer>,
   ) {
     this.#class = { ...ofClass, hasTypes: texts.returnTokenTypeIds ?? ofClass.hasTypes };
-    requireVocabulary(json);
     this.#file = json.file;
     this.#lowerCase = texts.lowerCase ?? false;
     this.#specialTokens = special;
@@ -141,6 +140,7 @@ export class TextTokenizer {
       };
       const config = json.get('model') as Config;
       const model = makers.modelOf(config);
+      if (model.ids.size === 0) requireVocabulary(json);
       const prefix =
         config.continuing_subword_prefix ?? ((config.type ?? typeOf(config)) === 'WordPiece' ? '##' : null);
       this.subwordPrefix = prefix === '' ? null : (prefix as string | null);
@@ -167,7 +167,6 @@ export class TextTokenizer {
       this.#allowsSegments = allowsSegments(json);
       this.#ids = model.ids;
       this.#added = new Map(added.map(({ content, id }) => [content, id]));
-      for (const tokens of [this.#ids, this.#added]) for (const [token, id] of tokens) this.#tokens[id] = token;
       for (const token of added) if (token.special) this.#special.add(token.id);
       this.#decode = decodingWith(build('decoder', makers.decoderOf), config.end_of_word_suffix);
       const { unk_token: unknown } = config;
@@ -176,6 +175,7 @@ export class TextTokenizer {
         this.#medianLength = medianLength(new Set([...this.#ids.keys(), ...this.#added.keys()]));
       }
     } catch (cause) {
+      requireVocabulary(json); // a vocabulary that is none explains the other failure
       throw this.#failure('cannot be built', cause);
     }
     const limit = settings?.get('model_max_length') ?? settings?.get('max_len');
@@ -193,7 +193,15 @@ export class TextTokenizer {
 
   /** The token with an id. */
   token(id: number): string {
-    return this.#tokens[id] ?? `[${id}]`;
+    return this.#byId[id] ?? `[${id}]`;
+  }
+
+  /** Tokens by id. */
+  get #byId(): string[] {
+    if (this.#tokens) return this.#tokens;
+    this.#tokens = [];
+    for (const tokens of [this.#ids, this.#added]) for (const [token, id] of tokens) this.#tokens[id] = token;
+    return this.#tokens;
   }
 
   idOf(token: string): number | undefined {
@@ -202,7 +210,7 @@ export class TextTokenizer {
 
   /** The largest id plus one. */
   get vocabSize(): number {
-    return this.#tokens.length;
+    return this.#byId.length;
   }
 
   /** The largest id of a token other than added tokens, plus one. */

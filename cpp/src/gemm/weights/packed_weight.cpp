@@ -19,7 +19,8 @@ PackedWeight::PackedWeight(Index out, Index in, Index steps, Index step_bytes)
   const double bytes = static_cast<double>(panels()) * static_cast<double>(steps) * static_cast<double>(step_bytes);
   if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) throwOutOfMemory("weight", shape, bytes);
   // At least one cache line, so that panel(0) exists even for an empty weight.
-  allocating("weight", shape, bytes, [&] { storage_.resize(static_cast<size_t>(bytes) / sizeof(CacheLine) + 1); });
+  const auto lines = static_cast<size_t>(bytes) / sizeof(CacheLine) + 1;
+  allocating("weight", shape, bytes, [&] { storage_ = Zeroed<CacheLine>(lines); });
 }
 
 }  // namespace heed

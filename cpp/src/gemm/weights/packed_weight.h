@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "core/zeroed.h"
 #include "gemm/range.h"
 #include "heed/module.h"
 
@@ -41,7 +41,7 @@ class PackedWeight : public RowStorage {
   /// Column panels of W^T: 8 output rows of W each, the last one padded with zeros.
   Index panels() const { return out_ / 8 + (out_ % 8 != 0); }
   Index panelBytes() const { return steps_ * step_bytes_; }
-  const std::byte* panel(Index p) const { return storage_[0].bytes + p * panelBytes(); }
+  const std::byte* panel(Index p) const { return storage_.data()->bytes + p * panelBytes(); }
   /// The number of k-steps of a panel.
   Index steps() const { return steps_; }
 
@@ -52,7 +52,7 @@ class PackedWeight : public RowStorage {
 
   Index stepBytes() const { return step_bytes_; }
   /// The values of output row r in the first k-step of its panel; those of the next k-step are stepBytes() later.
-  std::byte* row(Index r) { return storage_[0].bytes + r / 8 * panelBytes() + r % 8 * step_bytes_ / 8; }
+  std::byte* row(Index r) { return storage_.data()->bytes + r / 8 * panelBytes() + r % 8 * step_bytes_ / 8; }
   const std::byte* row(Index r) const { return const_cast<PackedWeight*>(this)->row(r); }
 
  private:
@@ -61,7 +61,7 @@ class PackedWeight : public RowStorage {
   };
 
   Index out_, in_, steps_, step_bytes_;
-  std::vector<CacheLine> storage_;
+  Zeroed<CacheLine> storage_;
 };
 
 }  // namespace heed

@@ -334,11 +334,11 @@ export class WeightLoader {
     const code = bits ? (`trellis${bits}` as const) : 'int4';
     const known = isCoded ? (isWhole ? (`${code}columns` as const) : code) : readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
-    const starts = [...this.rows.values()].filter((r) => r.parameter === target.parameter).map((r) => r.firstRow);
+    const starts = () => [...this.rows.values()].filter((r) => r.parameter === target.parameter).map((r) => r.firstRow);
     // In families without images, all missing rows are reported in one error.
-    const fits = this.family.images ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
+    const fits = this.family.images ? [...starts(), height].includes(firstRow + rows) : firstRow + rows <= height;
     if (given.length !== width.length || String(given) !== String(width) || !fits) {
-      const end = minOf([height, ...starts.filter((row) => row > firstRow)]);
+      const end = minOf([height, ...starts().filter((row) => row > firstRow)]);
       const expected = `${formatShape([end - firstRow, ...width])}${isCoded ? ` bytes of ${bits ?? 4}-bit rows` : ''}, as config.json says`;
       throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);
     }
@@ -397,7 +397,7 @@ export class WeightLoader {
     const { scales, outliers, rows, isWhole } = plan;
     const isReady = [...scales, ...(outliers ? [outliers] : [])].every((each) => this.#scales.has(each));
     if (isReady && !isWhole) return reader.rows(size / rows, rows, write);
-    const bytes = await reader.take(size, entry);
+    const bytes = await reader.take(size, entry, isReady);
     if (isReady) write(bytes, 0);
     else deferred.push(() => write(bytes, 0));
   }

@@ -33,7 +33,7 @@ import {
   readInput,
   rowsOf,
 } from '../../models/input.js';
-import type { LoadedModel, LoadModelOptions } from '../../models/loaded-model.js';
+import type { LoadedModel, LoadOptions } from '../../models/loaded-model.js';
 import type { Parts } from '../../models/parts.js';
 import { LocalModel } from '../../models/pretrained.js';
 import { batchOf, replaced, requireRows } from '../../models/run.js';
@@ -560,7 +560,7 @@ export function loadTrainable(
   options: TrainableOptions,
 ): Promise<TrainableModel> {
   const { trainable: _, recompute, dropout, seed, ...load } = readOptions('fromPretrained', schema, options);
-  return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts) => {
+  return loadAs(runtime, source, { ...(load as LoadOptions), isTrained: true }, undefined, (own, loaded, parts) => {
     if (loaded.family.images)
       throw invalid('fromPretrained.trainable', 'a text model', `'${loaded.type}'`, 'UNSUPPORTED');
     if (loaded.gliner)
