@@ -4,6 +4,7 @@ import create from 'heed-glue/inference';
 import { expect, test, vi } from 'vitest';
 import { HeedError } from '../../../web/src/base/error.js';
 import { makeHandler } from '../../../web/src/worker/handler.js';
+import { loadStore } from '../../../web/src/worker/port.js';
 import { type Message, packError, unpackError } from '../../../web/src/worker/protocol.js';
 import { tinyModel } from './tiny.js';
 
@@ -13,10 +14,11 @@ test('a result that cannot be sent is answered with an error', async () => {
   const wasm = await WebAssembly.compile(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
   const answers: Message[] = [];
   let refuses = false;
-  const handle = makeHandler({ create, loadThreaded: null }, (answer) => {
+  const post = (answer: Message) => {
     if (answer.type === 'result' && refuses) throw new DOMException('no clone of it', 'DataCloneError');
     answers.push(answer);
-  });
+  };
+  const handle = makeHandler({ create, loadThreaded: null }, post, loadStore);
   handle({ type: 'call', id: 0, method: 'load', args: [tinyModel(), wasm, 1, ''], options: {}, progress: false });
   await vi.waitFor(() => expect(answers).toHaveLength(1), WAIT);
   expect(answers[0]).toMatchObject({ type: 'result', id: 0 });

@@ -5,7 +5,7 @@ import { openDevice } from '../gpu/open.js';
 import { loadPretrained } from '../loading/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
 import { makeHandler } from './handler.js';
-import { listen } from './port.js';
+import { listen, loadStore } from './port.js';
 
 let model: PretrainedModel;
 const load: typeof loadPretrained = async (runtime, source, options, folder) => {
@@ -14,4 +14,4 @@ const load: typeof loadPretrained = async (runtime, source, options, folder) => 
 };
 const device = async () => model.device;
 
-listen((post) => makeHandler({ create, loadThreaded: async () => threaded }, post, { device }, load));
+listen((post) => makeHandler({ create, loadThreaded: async () => threaded }, post, loadStore, { device }, load));

@@ -1,5 +1,4 @@
 /** The worker's side: loads one model and runs its methods. */
-import { importing } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import type { Runtime } from '../base/owned.js';
 import { type Glue, instantiate, locate, type WasmModule } from '../base/wasm/module.js';
@@ -11,12 +10,13 @@ import { buffersOf, type FileRequest, GREETING, type Message } from './protocol.
 
 /**
  * @internal Returns the handler of the main thread's messages, which answers with `post`. `glue`: Emscripten's code for
- *   the main thread's WebAssembly module. `others`: methods in addition to a model's. `loadModel`: loads the model.
- *   `setParts`: takes the URL of worker-parts.js.
+ *   the main thread's WebAssembly module. `loadStore`: loads the module of indexes in this worker. `others`: methods in
+ *   addition to a model's. `loadModel`: loads the model. `setParts`: takes the URL of worker-parts.js.
  */
 export function makeHandler(
   glue: Glue,
   post: (message: Message, transfer: ArrayBuffer[]) => void,
+  loadStore: () => Promise<typeof import('./worker-store.js')>,
   others: Record<string, (...args: never[]) => Promise<unknown>> = {},
   loadModel = loadPretrained,
   setParts: (url: string) => void = () => {},
@@ -43,8 +43,7 @@ export function makeHandler(
   const own: Record<string, (...args: never[]) => Promise<unknown>> = {
     ...others,
     load,
-    store: async (...call: [number, string, ...never[]]) =>
-      (await importing('worker-store', () => import('./worker-store.js'))).callStore(runtime, ...call),
+    store: async (...call: [number, string, ...never[]]) => (await loadStore()).callStore(runtime, ...call),
     [GREETING]: async () => Object.keys(own),
   };
   const channel = new Channel(

@@ -5,8 +5,8 @@
 import create from 'heed-glue/inference';
 import { importing } from '../base/error.js';
 import { makeHandler } from './handler.js';
-import { listen } from './port.js';
+import { listen, loadStore } from './port.js';
 
 const loadThreaded = async () => (await importing('threaded', () => import('../base/wasm/threaded.js'))).threaded;
 
-listen((post) => makeHandler({ create, loadThreaded }, post));
+listen((post) => makeHandler({ create, loadThreaded }, post, loadStore));

@@ -9,7 +9,7 @@ import type { Threaded } from '../base/wasm/module.js';
 import { Threads } from '../base/wasm/threads.js';
 import { callParts } from '../call-parts.js';
 import { makeHandler } from './handler.js';
-import { listen } from './port.js';
+import { listen, loadStore } from './port.js';
 
 Object.assign(linked, callParts);
 
@@ -22,4 +22,4 @@ const setParts = (url: string) => {
   others.link = () => import(url);
 };
 
-listen((post) => makeHandler({ create, loadThreaded }, post, {}, undefined, setParts));
+listen((post) => makeHandler({ create, loadThreaded }, post, loadStore, {}, undefined, setParts));

@@ -16,7 +16,7 @@ import type { PretrainedModel } from '../../models/model.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { Channel } from '../../worker/channel.js';
 import { makeHandler } from '../../worker/handler.js';
-import { listen } from '../../worker/port.js';
+import { listen, loadStore } from '../../worker/port.js';
 import { type Message, packError } from '../../worker/protocol.js';
 import { requireTrainable } from '../fine-tuning/encoder.js';
 import type { Kit } from '../fine-tuning/head.js';
@@ -206,7 +206,7 @@ listen((post) => {
       for (const port of ports.splice(0)) port.close();
     },
   };
-  const handle = makeHandler(glue, post, { ...control, ...training }, loadModel);
+  const handle = makeHandler(glue, post, loadStore, { ...control, ...training }, loadModel);
   return (message: Message & Partial<PortMessage>) => {
     if (message?.port) ports.push(message.port);
     else handle(message);
