@@ -129,6 +129,15 @@ test('a Vite build, under a sub-path', async () => {
   expect(server.missing).toEqual([]);
 });
 
+// Vite writes such a worker as one script, which Rolldown does only if no chunk is left that nothing imports.
+test("a Vite build of a page with a worker of its own, in Vite's default format of workers", async () => {
+  const root = install('vite-own-worker', 'own-worker');
+  await viteBuild({ root, configFile: false, logLevel: 'error', build: { outDir: 'out' } });
+  await using server = await serve(join(root, 'out'));
+  await checkPage(browser, server.url, { worker: false });
+  expect(server.missing).toEqual([]);
+});
+
 test("Vite's development server", async () => {
   const root = install('vite-dev', 'vite');
   const server = await createServer({
