@@ -119,7 +119,7 @@ test('folders that cannot be read are one error', async () => {
 test('folders of sentence-transformers: lower case, limits, and files in a folder of their own', async () => {
   const tokenizer = await loadTokenizer({
     'modules.json': JSON.stringify([{ idx: 0, name: '0', path: '0_Transformer', type: 'x.Transformer' }]),
-    'sentence_bert_config.json': JSON.stringify({ max_seq_length: 7, do_lower_case: true }),
+    '0_Transformer/sentence_bert_config.json': JSON.stringify({ max_seq_length: 7, do_lower_case: true }),
     '0_Transformer/tokenizer.json': light['tokenizer.json']!,
   });
   expect(tokenizer.modelMaxLength).toBe(7);
