@@ -14,6 +14,7 @@ target_compile_options(heed-flags INTERFACE
   # module a third larger and leaves WebAssembly on every call that may throw.
   -fwasm-exceptions)
 target_compile_definitions(heed-flags INTERFACE EMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0) # embind requires it with -fno-rtti
+# Without a limit, Binaryen inlines every function that has one caller, also those that are marked noinline.
 set(keep_functions --one-caller-inline-max-function-size=200)
 target_link_options(heed-flags INTERFACE
   -fwasm-exceptions
@@ -40,7 +41,6 @@ target_link_options(heed-flags INTERFACE
   -sTEXTDECODER=2             # no fallback for TextDecoder, which exists everywhere
   -sPOLYFILL=0                # no polyfills for language features older than SIMD
   -sSUPPORT_LONGJMP=0         # unused
-  # Binaryen, too, keeps functions that are marked noinline; it would inline each that has one caller.
   -sBINARYEN_EXTRA_PASSES=${keep_functions})
 
 if(CMAKE_BUILD_TYPE STREQUAL Debug)

@@ -129,7 +129,7 @@ test('a Vite build, under a sub-path', async () => {
   expect(server.missing).toEqual([]);
 });
 
-// Vite writes such a worker as one script, which Rolldown does only if no chunk is left that nothing imports.
+// Vite writes such a worker as one script. Rolldown fails to do so if a chunk remains that nothing imports.
 test("a Vite build of a page with a worker of its own, in Vite's default format of workers", async () => {
   const root = install('vite-own-worker', 'own-worker');
   await viteBuild({ root, configFile: false, logLevel: 'error', build: { outDir: 'out' } });

@@ -13,8 +13,8 @@
 namespace heed {
 namespace {
 
-/// Number of bytes that are copied and converted at a time; for coded columns, those of the values, which then stay in
-/// the cache.
+/// Number of bytes that are copied and converted at a time. For coded columns, it is the size of the converted values,
+/// so that these stay in the cache.
 constexpr Index kChunkBytes = 1 << 18;
 
 /// Converts fp16 to fp32. Scaling by a power of two is exact even for subnormal values, which are normal in fp32.

@@ -62,7 +62,7 @@ class Chains {
 
 Index queryBlocks(Index queries) { return RowBlocks(queries).count; }
 
-// Not inlined, see attendBlock().
+// packKeys() and packValues() are not inlined; attendBlock() in ops/attention.cpp says why.
 [[gnu::noinline]] Panels packKeys(ConstMatrixView key, const RowList& keys, Arena& arena) {
   const Index num_keys = keys.count, width = key.cols(), stride = key.outerStride();
   float* to = arena.take(8 * width * ((num_keys + 7) / 8));

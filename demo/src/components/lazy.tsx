@@ -31,7 +31,7 @@ export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent 
     const { Content } = loaded.value ?? {};
     if (Content) return <Content />;
     if (failure.value) return <Failed what="This page" of={failure.value} retry={() => location.reload()} />;
-    // Not a paragraph: Preact would make one of index.html's into it, which would move.
+    // Not a paragraph: Preact would reuse the one that index.html has below its heading, and readers would see it move.
     return (
       <div class="waiting" role="status">
         Loading the page …

@@ -116,8 +116,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     const planned = await planOf(folder, settings, vocabSize, kept, signal, keptPositions(original, keep, positions));
     const leftOut = paths.filter((path) => OTHER_VOCABULARY.test(path));
     const rewritten = (path: string, bytes: Uint8Array) => {
-      const from = () => (path === 'config.json' ? settings : Settings.parse(bytes, path));
-      const values = () => Object.fromEntries(from().entries());
+      const values = () => Object.fromEntries(Settings.parse(bytes, path).entries());
       const asJson = (value: object) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
       if (path === 'tokenizer.json') return new TextEncoder().encode(vocabulary.pruned(newIds));
       if (path === 'tokenizer_config.json')
@@ -125,7 +124,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
       if (path === 'sentence_bert_config.json' && positions !== null) return asJson(shortened(values(), positions));
       if (path === 'config.json')
         return asJson({
-          ...prunedConfig(values(), newIds),
+          ...prunedConfig(Object.fromEntries(settings.entries()), newIds), // not the file's: see `untied` in rewrite.ts
           ...(positions !== null && {
             max_position_embeddings: positions + original.context.config.positionOffset,
           }),

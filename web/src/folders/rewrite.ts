@@ -31,7 +31,7 @@ import { remoteSchema } from '../models/call-options.js';
 import { parameterRowsOf } from '../models/families/families.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import { bareName, WORD_TABLE } from '../models/families/weights.js';
-import { decoderOf, isTied } from '../models/heads/task-heads.js';
+import { tiedDecoderOf } from '../models/heads/task-heads.js';
 import { notAtRoot, openModelFiles } from '../models/model-files.js';
 import { STATIC } from '../models/static-embedding.js';
 import type { Calibration } from './calibration.js';
@@ -110,7 +110,7 @@ const COMPARED = 4096;
 async function untied(folder: ModelFolder, settings: Settings, signal: SignalLike | undefined): Promise<Settings> {
   if (settings.get('model_type') === STATIC) return settings;
   const { type, family, config } = await familyOf(settings);
-  const decoder = isTied(type, settings) ? decoderOf(type) : null;
+  const decoder = tiedDecoderOf(type, settings);
   if (decoder === null) return settings;
   const rows = parameterRowsOf(family, config);
   const isCompared = ({ name, dtype }: TensorEntry) => {

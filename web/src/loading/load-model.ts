@@ -17,7 +17,7 @@ import { readSentenceConfig } from '../models/families/sentence-transformers.js'
 import { addLastToken, addNormalize, isSparseTable, isStaticIn } from '../models/families/steps.js';
 import { openWeights } from '../models/families/weight-files.js';
 import { WeightLoader } from '../models/families/weights.js';
-import { classPoolingOf, decoderOf, isHeadTensor, isTied } from '../models/heads/task-heads.js';
+import { classPoolingOf, isHeadTensor, isTied, tiedDecoderOf } from '../models/heads/task-heads.js';
 import { type LoadedModel, type LoadOptions, type LoadProgress, STANFORD } from '../models/loaded-model.js';
 import { reserveFor } from '../models/memory.js';
 import { openModelFiles } from '../models/model-files.js';
@@ -138,7 +138,7 @@ export async function loadModel(
       isHead,
       rotated,
       numLayers !== undefined,
-      tied ? decoderOf(type) : null,
+      tiedDecoderOf(type, settings!),
     );
     const receive: typeof loader.loadTensor = (...tensor) => loader.loadTensor(...tensor);
     const places = { rows: loader.rows, isHead };

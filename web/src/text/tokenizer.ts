@@ -175,7 +175,7 @@ export class TextTokenizer {
         this.#medianLength = medianLength(new Set([...this.#ids.keys(), ...this.#added.keys()]));
       }
     } catch (cause) {
-      requireVocabulary(json); // a vocabulary that is none explains the other failure
+      requireVocabulary(json); // if the vocabulary is wrong, this is the error to report
       throw this.#failure('cannot be built', cause);
     }
     const limit = settings?.get('model_max_length') ?? settings?.get('max_len');

@@ -206,6 +206,10 @@ export function decoderOf(type: string): string | null {
   return decoder === undefined ? null : `${decoder}.weight`;
 }
 
+/** The name of the decoder's weights if they are the token embeddings, as far as config.json says; else null. */
+export const tiedDecoderOf = (type: string, settings: Settings): string | null =>
+  isTied(type, settings) ? decoderOf(type) : null;
+
 /** The prefixes of all names in LAYOUTS. */
 const HEAD_NAMES =
   /^(pooler|classifier|pre_classifier|qa_outputs|cls|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder|dense|linear|score)\b/;

@@ -8,7 +8,7 @@ import type { Settings } from '../../io/settings.js';
 import { type FamilyConfig, parameterRowsOf } from '../../models/families/families.js';
 import { ROTATION, type Rotation, rotatedModules } from '../../models/families/quantization.js';
 import { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../../models/families/weights.js';
-import { decoderOf, isTied, wordBiasNames } from '../../models/heads/task-heads.js';
+import { tiedDecoderOf, wordBiasNames } from '../../models/heads/task-heads.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import type { Parameter } from '../graph/parameters.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
@@ -80,7 +80,7 @@ export class WeightWriter {
     if (bias) for (const name of others) this.#changed.set(name, bias);
     // A decoder that is the token embeddings has their values.
     const { type, settings: own, otherDecoder } = model.headContext;
-    const decoder = isTied(type, own) && otherDecoder === null ? decoderOf(type) : null;
+    const decoder = otherDecoder === null ? tiedDecoderOf(type, own) : null;
     const namesOf = (is: (bare: string) => boolean) => [...stored.keys()].filter((name) => is(bareOf(name)));
     const [table] = namesOf((bare) => rows.get(bare)?.parameter === WORD_TABLE);
     const words = this.#changed.get(table ?? '');
